@@ -1,0 +1,1 @@
+"""Pretrained models: problems, conditions, and the exact entropy of every head."""

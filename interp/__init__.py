@@ -1,0 +1,1 @@
+"""Is the claim true? Claims, statistics, figures, run store and command line."""

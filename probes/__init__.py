@@ -1,0 +1,1 @@
+"""What is measured: tensors in, numbers out. Imports nothing of ours."""

@@ -1,0 +1,58 @@
+"""How does a file appear whole or not at all?
+
+It lives in the lowest layer because every layer above writes files.
+"""
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields a temporary path beside `path`; on success it is synced and renamed to `path`.
+
+    A kill at any moment leaves either the old file or the new one under the final name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
+    try:
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_file(path: Path, write: Callable[[Path], Any]) -> None:
+    """Runs `write` on a temporary path and renames the result to `path`."""
+    with replacing(path) as temporary:
+        write(temporary)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Strict JSON: NaN and infinity are refused, because other readers cannot parse them."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Deletes the temporary files that a killed `replacing` left in `directory`."""
+    for leftover in directory.glob(".*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,95 @@
+"""The measurement table: which columns does a measurement have?
+
+Every number that a statistic, figure or report uses is one row of one flat table. Whoever measures calls
+`table`, whoever judges reads the columns; nobody needs the model again.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from probes.atomic import write_file
+
+COLUMNS: dict[str, tuple[str, Any]] = {
+    # name: (dtype, value where it does not apply)
+    "run": ("str", None),  # which run measured it
+    "condition": ("str", None),  # what is compared: cot, no_cot, ...
+    "unit": ("str", None),  # unit of replication: problem id or seed
+    "setting": ("str", ""),  # what else varied, as "k=3 n=30"
+    "step": ("int64", 0),  # samples seen when it was measured
+    "layer": ("int64", -1),
+    "head": ("int64", -1),
+    "metric": ("str", None),
+    "scope": ("str", "all"),  # which tokens were reduced over
+    "value": ("float64", None),
+    "n_tokens": ("int64", 0),  # how many tokens were reduced over
+}
+
+
+def table(**columns: Any) -> pd.DataFrame:
+    """The rows given by `columns`; scalars are repeated, missing columns take their default."""
+    unknown = set(columns) - set(COLUMNS)
+    if unknown:
+        raise ValueError(f"rows have no column {sorted(unknown)}; the columns are {list(COLUMNS)}")
+    missing = [name for name, (_, default) in COLUMNS.items() if default is None and name not in columns]
+    if missing:
+        raise ValueError(f"rows need the columns {missing}")
+    size = max((len(v) for v in columns.values() if not np.isscalar(v)), default=1)
+    filled = {name: columns.get(name, default) for name, (_, default) in COLUMNS.items()}
+    return validate(pd.DataFrame(filled, index=range(size)).astype({n: d for n, (d, _) in COLUMNS.items()}))
+
+
+def concat(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """All rows of `tables`, in order."""
+    parts = [part for part in tables if len(part)]
+    if not parts:
+        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, (dtype, _) in COLUMNS.items()})
+    return pd.concat(parts, ignore_index=True)
+
+
+def validate(rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows` itself if it follows the schema and every value is finite; otherwise a ValueError."""
+    if list(rows.columns) != list(COLUMNS):
+        raise ValueError(f"a table of rows has the columns {list(COLUMNS)}, got {list(rows.columns)}")
+    if not np.issubdtype(rows["value"].dtype, np.floating):
+        raise ValueError(f"the column 'value' holds floats, got {rows['value'].dtype}")
+    finite = np.isfinite(rows["value"].to_numpy())
+    if not finite.all():
+        place = rows[~finite].iloc[0]
+        where = ", ".join(f"{name}={place[name]}" for name in COLUMNS if name != "n_tokens")
+        raise ValueError(f"{(~finite).sum()} of {len(rows)} values are not finite; the first: {where}")
+    return rows
+
+
+def write(path: Path, rows: pd.DataFrame) -> None:
+    """Writes `rows` to `path` as Parquet, atomically."""
+    validate(rows)
+    write_file(path, lambda temporary: rows.to_parquet(temporary, index=False))
+
+
+def read(path: Path) -> pd.DataFrame:
+    """The rows stored at `path`; a ValueError names the file if it is not such a table."""
+    try:
+        return validate(pd.read_parquet(path))
+    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        raise ValueError(f"{path} is not a readable table of rows: {error}") from error
+
+
+def setting(**values: int | float | str) -> str:
+    """The text of the column `setting`: `setting(n=30, k=3)` is "k=3 n=30"."""
+    return " ".join(f"{name}={values[name]}" for name in sorted(values))
+
+
+def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows` with one more column for each name in `setting`, numbers as numbers."""
+    parsed = [dict(pair.split("=", 1) for pair in text.split()) for text in rows["setting"]]
+    columns = pd.DataFrame(parsed, index=rows.index)
+    for name in columns:
+        try:
+            columns[name] = pd.to_numeric(columns[name])
+        except ValueError:
+            continue  # a word such as "C6" stays a word
+    return pd.concat([rows, columns], axis=1)

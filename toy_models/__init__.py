@@ -1,0 +1,1 @@
+"""Toy transformers as hooked models: the papers' synthetic tasks, models and training."""
