@@ -1,0 +1,1 @@
+"""Hooked toy models."""

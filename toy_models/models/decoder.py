@@ -1,0 +1,89 @@
+"""The standard GPT-2 style decoder as a hooked TransformerLens model."""
+
+from dataclasses import dataclass
+
+import torch
+import transformer_lens.model_bridge.sources.native  # noqa: F401  (attaches boot_native)
+from transformer_lens.config import TransformerBridgeConfig
+from transformer_lens.model_bridge import TransformerBridge
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Pre-LayerNorm, learned positions, GELU (tanh form), as in GPT-2."""
+
+    n_layers: int = 1
+    """Number of blocks."""
+    n_heads: int = 1
+    """Attention heads per block; must divide d_model."""
+    d_model: int = 128
+    """Width of the residual stream."""
+    d_mlp: int = 0
+    """Width of the MLP; 0 means 4 * d_model. The paper has d_model 720 and d_mlp 3072."""
+    init_std: float = 0.02
+    """Standard deviation of the initial weights; residual outputs get init_std / sqrt(2 n_layers)."""
+    tied: bool = True
+    """Whether the unembedding is the embedding, as in GPT-2."""
+
+    def __post_init__(self) -> None:
+        for name in ("n_layers", "n_heads", "d_model"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.d_model % self.n_heads:
+            raise ValueError(f"n_heads={self.n_heads} does not divide d_model={self.d_model}")
+        if self.d_mlp < 0:
+            raise ValueError(f"d_mlp must be 0 (for 4 * d_model) or positive, got {self.d_mlp}")
+        if self.init_std <= 0:
+            raise ValueError(f"init_std must be positive, got {self.init_std}")
+
+
+def hooked_decoder(config: DecoderConfig, d_vocab: int, n_ctx: int, seed: int) -> TransformerBridge:
+    """A freshly initialised decoder; the seed alone decides its weights."""
+    bridge = TransformerBridge.boot_native(  # pyright: ignore[reportAttributeAccessIssue]
+        TransformerBridgeConfig(
+            n_layers=config.n_layers,
+            n_heads=config.n_heads,
+            d_model=config.d_model,
+            d_head=config.d_model // config.n_heads,
+            d_mlp=config.d_mlp or 4 * config.d_model,
+            d_vocab=d_vocab,
+            n_ctx=n_ctx,
+            act_fn="gelu_new",
+            normalization_type="LN",
+            init_mode="gpt2",
+            initializer_range=config.init_std,
+            seed=seed,
+        )
+    )
+    if config.tied:
+        bridge.unembed.original_component.weight = bridge.embed.original_component.weight
+    return bridge
+
+
+def weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The model's parameters by their state-dict name, a tied one once, under its first name."""
+    remaining = {parameter.data_ptr() for parameter in model.parameters()}
+    unique = {}
+    for name, tensor in model.state_dict().items():
+        if tensor.data_ptr() in remaining:
+            remaining.remove(tensor.data_ptr())
+            unique[name] = tensor.detach()
+    return unique
+
+
+def load_weights(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Copies `tensors`, as `weights` returned them, into `model`; shapes and names must agree."""
+    expected = weights(model)
+    if expected.keys() != tensors.keys():
+        raise ValueError(
+            f"these weights belong to another model: missing {sorted(expected.keys() - tensors.keys())[:3]}, "
+            f"unexpected {sorted(tensors.keys() - expected.keys())[:3]}"
+        )
+    for name, tensor in expected.items():
+        if tensor.shape != tensors[name].shape:
+            raise ValueError(
+                f"weight {name} has shape {tuple(tensors[name].shape)}, the model needs {tuple(tensor.shape)}"
+            )
+    with torch.no_grad():
+        for name, tensor in expected.items():
+            tensor.copy_(tensors[name])

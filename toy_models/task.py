@@ -1,0 +1,103 @@
+"""What is a reasoning task? Data, targets, and which earlier positions each target depends on.
+
+A task is one file in `tasks/` with one `@register`. Attention probes, head scores, knockouts and figures are
+derived from `dependencies`, so a new task gets all of them for free.
+"""
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Int, Shaped
+from torch import Tensor
+
+UNSUPERVISED = -100
+"""The target of a position that carries no loss; what `torch.nn.functional.cross_entropy` ignores."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences and what should follow each of their positions."""
+
+    inputs: Shaped[Tensor, "batch pos *features"]
+    targets: Int[Tensor, "batch pos"]
+    """The next token, or `UNSUPERVISED`. The same positions are supervised in every row."""
+
+    @property
+    def supervised(self) -> Int[Tensor, "supervised"]:
+        """The supervised positions, ascending."""
+        return (self.targets[0] != UNSUPERVISED).nonzero().squeeze(-1)
+
+    @property
+    def answers(self) -> Int[Tensor, "batch supervised"]:
+        """The targets of the supervised positions."""
+        return self.targets[:, self.supervised]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, rows: slice | Int[Tensor, "rows"]) -> "Batch":
+        return Batch(self.inputs[rows], self.targets[rows])
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A frozen dataclass whose fields are the task's parameters."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def d_vocab(self) -> int: ...
+
+    @property
+    def n_ctx(self) -> int: ...
+
+    @property
+    def n_inputs(self) -> int:
+        """How many distinct inputs there are; decides whether disjoint splits can exist."""
+        ...
+
+    def sample(self, n: int, generator: torch.Generator) -> Batch:
+        """n independent sequences; the same generator state gives the same batch."""
+        ...
+
+    def dependencies(self, batch: Batch) -> Bool[Tensor, "batch query key"]:
+        """Which positions' tokens the target of each supervised position is computed from."""
+        ...
+
+    def solve(self, inputs: Tensor) -> Int[Tensor, "batch pos"]:
+        """The targets by brute force from the tokens as they stand; an oracle for tests."""
+        ...
+
+
+TASKS: dict[str, type] = {}
+TaskClass = TypeVar("TaskClass", bound=type)
+
+
+def register(task_class: TaskClass) -> TaskClass:
+    """Adds a task class to the registry under its `name`; refuses a name already taken."""
+    name = task_class.name
+    if name in TASKS:
+        raise ValueError(f"task {name!r} is registered twice: {TASKS[name]} and {task_class}")
+    TASKS[name] = task_class
+    return task_class
+
+
+def task_class(name: str) -> type:
+    """The registered task class called `name`; an unknown name lists the known ones."""
+    load_tasks()
+    if name not in TASKS:
+        raise ValueError(f"unknown task {name!r}; the known tasks are {sorted(TASKS)}")
+    return TASKS[name]
+
+
+def load_tasks() -> dict[str, type]:
+    """Imports every file in `tasks/` and returns the registry."""
+    from toy_models import tasks
+
+    for module in pkgutil.iter_modules(tasks.__path__):
+        importlib.import_module(f"{tasks.__name__}.{module.name}")
+    return TASKS

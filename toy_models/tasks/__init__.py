@@ -1,0 +1,1 @@
+"""The papers' synthetic tasks, one file each."""
