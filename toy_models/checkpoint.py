@@ -1,0 +1,36 @@
+"""How is a run's state kept? One safetensors file whose header carries the JSON part, replaced atomically.
+
+One file and one rename: a kill leaves the previous checkpoint or the new one, never half of either.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from probes.atomic import write_file
+
+
+def save(path: Path, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
+    """Writes tensors and JSON state to `path`, atomically."""
+    metadata = {"state": json.dumps(state, allow_nan=False)}
+    contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    write_file(path, lambda temporary: save_file(contiguous, temporary, metadata=metadata))
+
+
+def load(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The tensors and the JSON state at `path`; a ValueError names the file if it is damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            state = json.loads((file.metadata() or {})["state"])
+    except FileNotFoundError:
+        raise
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise ValueError(f"checkpoint {path} is damaged or not a checkpoint: {error}") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"checkpoint {path} is damaged: its state is not a JSON object")
+    return tensors, state

@@ -1,0 +1,69 @@
+"""How good is a toy model, and where does it look? Accuracy, free-running rollout, attention of every head."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformer_lens.model_bridge import TransformerBridge
+
+from probes.entropy import causal_visible, minimum, normalised_entropy, row_entropy
+from toy_models.forward import Forward
+from toy_models.sparse_step import SparseForward, why_not_sparse
+from toy_models.task import Batch
+
+CHUNK = 256
+"""Inputs per hooked forward: a pattern of 256 x 8 heads x 100 x 100 floats is 80 MB."""
+
+
+@torch.no_grad()
+def teacher_forced_logits(forward: Forward, batch: Batch) -> Float[Tensor, "batch supervised vocab"]:
+    """Logits at the supervised positions, every earlier token being the true one."""
+    return torch.cat([forward(part.inputs, part.supervised) for part in _chunks(batch)])
+
+
+@torch.no_grad()
+def rollout(forward: Forward, batch: Batch) -> Int[Tensor, "batch supervised"]:
+    """Greedy predictions, each one fed back as the next input.
+
+    Every predicted token is the true one exactly if every teacher-forced prediction is (by induction over the
+    steps), so the two exact matches agree; the last token alone can differ.
+    """
+    inputs, predictions = batch.inputs.clone(), []
+    for position in batch.supervised:
+        token = forward(inputs, position[None])[:, 0].argmax(-1)
+        predictions.append(token)
+        if position + 1 < inputs.shape[1]:
+            inputs[:, position + 1] = token
+    return torch.stack(predictions, dim=-1)
+
+
+def exact_match(predictions: Int[Tensor, "batch supervised"], batch: Batch) -> float:
+    """The share of sequences whose supervised tokens are all predicted."""
+    return (predictions == batch.answers).all(-1).double().mean().item()
+
+
+@torch.no_grad()
+def attention_patterns(
+    model: TransformerBridge, inputs: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "layer batch head query key"]:
+    """`hook_pattern` of every layer; for one layer read from the sparse step's table, which is the same."""
+    if len(model.blocks) == 1 and why_not_sparse(model, inputs.shape[1]) is None:
+        return SparseForward(model).first_pattern(inputs)[None]
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(len(model.blocks))]
+    parts = []
+    for rows in inputs.split(CHUNK):
+        _, cache = model.run_with_cache(rows, names_filter=names)
+        parts.append(torch.stack([cache[name] for name in names]))
+    return torch.cat(parts, dim=1)
+
+
+def head_entropies(
+    model: TransformerBridge, inputs: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "layer head"]:
+    """Normalised attention entropy of each head: the minimum over positions, averaged over inputs (eq. 1)."""
+    patterns = attention_patterns(model, inputs)
+    visible = causal_visible(inputs.shape[1], inputs.device)
+    return minimum(normalised_entropy(row_entropy(patterns), visible)).mean(1)
+
+
+def _chunks(batch: Batch) -> list[Batch]:
+    return [batch[start : start + CHUNK] for start in range(0, len(batch), CHUNK)]
