@@ -56,9 +56,7 @@ def attention_patterns(
     return torch.cat(parts, dim=1)
 
 
-def head_entropies(
-    model: TransformerBridge, inputs: Int[Tensor, "batch pos"]
-) -> Float[Tensor, "layer head"]:
+def head_entropies(model: TransformerBridge, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head"]:
     """Normalised attention entropy of each head: the minimum over positions, averaged over inputs (eq. 1)."""
     patterns = attention_patterns(model, inputs)
     visible = causal_visible(inputs.shape[1], inputs.device)

@@ -50,9 +50,7 @@ class Choice:
     reason: str
 
 
-def choose_forward(
-    model: TransformerBridge, n_pos: int, dropout: Dropout, generator: torch.Generator
-) -> Choice:
+def choose_forward(model: TransformerBridge, n_pos: int, dropout: Dropout, generator: torch.Generator) -> Choice:
     """The sparse step if it computes the same thing, else the hooked forward, and why."""
     obstacle = why_not_sparse(model, n_pos)
     if dropout.embedding or dropout.residual:

@@ -56,9 +56,7 @@ def training_sample(task: Task, n: int, keys: Int[Tensor, "held_out"], generator
 def sequence_keys(batch: Batch) -> Int[Tensor, "batch"]:
     """The key of each sequence; equal sequences have equal keys."""
     tokens = batch.inputs.flatten(1).to(torch.int64)
-    multipliers = torch.randint(
-        -(2**62), 2**62, (tokens.shape[1],), generator=torch.Generator().manual_seed(0x5EED)
-    )
+    multipliers = torch.randint(-(2**62), 2**62, (tokens.shape[1],), generator=torch.Generator().manual_seed(0x5EED))
     return ((tokens + 1) * multipliers).sum(-1)  # int64 arithmetic wraps: modulo 2^64
 
 

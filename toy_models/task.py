@@ -7,7 +7,7 @@ derived from `dependencies`, so a new task gets all of them for free.
 import importlib
 import pkgutil
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Int, Shaped
@@ -46,8 +46,7 @@ class Batch:
 class Task(Protocol):
     """A frozen dataclass whose fields are the task's parameters."""
 
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[str]
 
     @property
     def d_vocab(self) -> int: ...

@@ -244,7 +244,12 @@ class Trainer:
             group["lr"] = config.lr * (1 - self.samples / config.budget)
         n_heads = len(self.history[0].entropies[0])
         keep = attention_keep(
-            len(self.history[0].entropies), n_heads, batch.inputs, batch.supervised, config.dropout.attention, self.noise
+            len(self.history[0].entropies),
+            n_heads,
+            batch.inputs,
+            batch.supervised,
+            config.dropout.attention,
+            self.noise,
         )
         logits = self.choice.forward(batch.inputs, batch.supervised, keep)
         loss = F.cross_entropy(logits.flatten(0, 1), batch.answers.flatten())

@@ -20,7 +20,6 @@ class Parity:
     """The (n, k) parity problem."""
 
     name: ClassVar[str] = "parity"
-    d_vocab: ClassVar[int] = 2
 
     n: int = 30
     """Number of input bits."""
@@ -50,6 +49,10 @@ class Parity:
         generator = torch.Generator().manual_seed(self.secret_seed)
         drawn = torch.randperm(self.n, generator=generator)[: self.k]
         return tuple((drawn.sort().values if self.order == "ascending" else drawn).tolist())
+
+    @property
+    def d_vocab(self) -> int:
+        return 2
 
     @property
     def n_ctx(self) -> int:

@@ -1,0 +1,1 @@
+"""The papers' claims, one file per paper or figure."""

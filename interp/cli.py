@@ -1,0 +1,79 @@
+"""`cotlens`: finds the command, turns bad input into one line and exit status 2.
+
+The table below is all that `cotlens --help` needs; a command's module, and torch with it, is imported only when
+that command runs.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "demo": "train parity with and without CoT, look inside, judge two claims (a few minutes)",
+    "train": "train one toy model on a task: cotlens train parity --out DIR",
+    "claims": "list the papers' claims, or run and judge them",
+    "bench": "time the training step against its peers, as ratios",
+}
+USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(
+    f"  {name:<8} {summary}\n" for name, summary in COMMANDS.items()
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; 0 done, 2 bad input, 130 interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name == "--version":
+        from importlib.metadata import version
+
+        print(f"cotlens {version('cotlens')}")
+        return 0
+    if name not in COMMANDS:
+        return _refuse(f"unknown command {name!r}; the commands are {', '.join(COMMANDS)}")
+    try:
+        importlib.import_module(f"interp.commands.{name}").main(rest)
+    except KeyboardInterrupt:
+        print("cotlens: interrupted; the same command with --resume goes on", file=sys.stderr)
+        return 130
+    except (ValueError, OSError) as error:
+        if os.environ.get("COTLENS_TRACEBACK"):
+            raise
+        return _refuse(str(error))
+    return 0
+
+
+def parse(kind, arguments: Sequence[str], program: str):
+    """tyro's reading of `arguments` as `kind`; what it refuses becomes one line."""
+    import tyro
+
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(kind, args=list(arguments), prog=f"cotlens {program}", description=kind.__doc__)
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise ValueError(_one_line(complaint.getvalue())) from None
+
+
+def _refuse(message: str) -> int:
+    print(f"cotlens: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _one_line(box: str) -> str:
+    """The text inside the frame that tyro draws around an error."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
+    lines = [re.sub(r"[│╭╮╰╯─]+", " ", line).strip() for line in plain.splitlines()]
+    return " ".join(line for line in lines if line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The commands of `cotlens`, one file each; `interp.cli` imports only the one that is asked for."""

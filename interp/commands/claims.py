@@ -1,0 +1,129 @@
+"""cotlens claims: list the claims, run and judge them, draw the board."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from interp.claim import find_claims, load_claims
+from interp.cli import parse
+
+USAGE = """usage: cotlens claims list [--json FILE]
+       cotlens claims run ID... [--preset smoke|cpu|paper] [--seeds N] [--out DIR] [--resume] [--workers N]
+       cotlens claims board [--results FILE] [--readme FILE]
+
+cotlens claims run --help explains the options.
+"""
+
+
+@dataclass(frozen=True)
+class List:
+    """The claims of every paper."""
+
+    json: Path | None = None
+    """Also write the list as JSON to this file."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run claims and judge them. Every finished item is on disk; --resume goes on after a kill."""
+
+    ids: tyro.conf.Positional[tuple[str, ...]]
+    """Claim ids, such as wen2024/fig2, or all."""
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """Seconds, minutes on two cores, or the paper's own numbers."""
+    seeds: int | None = None
+    """Seeds per setting instead of the preset's number."""
+    out: Path = Path("runs/claims")
+    """Directory; each claim gets one of its own in it."""
+    resume: bool = False
+    """Go on with the runs in that directory."""
+    workers: int = 2
+    """Processes; rows do not depend on it."""
+    record: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Also enter the verdicts into this JSON file, replacing earlier ones of the same claims."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """The committed verdicts as a Markdown table."""
+
+    results: Path = Path("results/verdicts.json")
+    """Verdicts to show."""
+    readme: Path | None = None
+    """Put the table between the board markers of this file instead of printing it."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs one of the subcommands."""
+    commands = {"list": (List, list_claims), "run": (Run, run_claims), "board": (Board, show_board)}
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return
+    name, *rest = arguments
+    if name not in commands:
+        raise ValueError(f"unknown subcommand {name!r}; use list, run or board")
+    kind, action = commands[name]
+    action(parse(kind, rest, f"claims {name}"))
+
+
+def list_claims(options: List) -> None:
+    """Prints id and sentence of every claim."""
+    claims = load_claims()
+    for claim in claims.values():
+        print(f"{claim.id:<16} {claim.sentence}")
+    if options.json is not None:
+        from probes.atomic import write_json
+
+        write_json(options.json, [{"id": c.id, "sentence": c.sentence, "test": c.test} for c in claims.values()])
+
+
+def run_claims(options: Run) -> None:
+    """Runs the claims one after another and prints the verdicts."""
+    from rich.console import Console
+
+    from interp.board import entered
+    from interp.sweep import run_claim
+    from interp.verdict import verdict_table
+    from probes.atomic import write_json
+
+    if not options.ids:
+        raise ValueError("name at least one claim, or all; cotlens claims list shows them")
+    if options.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {options.workers}")
+    claims = find_claims(options.ids)
+    verdicts = []
+    for claim in claims:
+        verdicts += run_claim(
+            claim,
+            options.preset,
+            options.out / claim.id.replace("/", "-"),
+            seeds=options.seeds,
+            resume=options.resume,
+            workers=options.workers,
+            report=lambda line: print(line, flush=True),
+        )
+    Console().print(verdict_table(verdicts))
+    directories = [options.out / claim.id.replace("/", "-") for claim in claims]
+    write_json(options.out / "verdicts.json", entered([], directories))
+    if options.record is not None:
+        import json
+
+        earlier = json.loads(options.record.read_text()) if options.record.exists() else []
+        write_json(options.record, entered(earlier, directories))
+    print(f"rows, verdicts and figures are in {options.out}")
+
+
+def show_board(options: Board) -> None:
+    """Prints the board, or writes it into a README."""
+    from interp.board import board, with_board
+    from interp.verdict import read_verdicts
+    from probes.atomic import write_text
+
+    table = board(read_verdicts(options.results))
+    if options.readme is None:
+        print(table)
+    else:
+        write_text(options.readme, with_board(options.readme.read_text(encoding="utf-8"), table))

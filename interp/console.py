@@ -1,0 +1,48 @@
+"""What is shown while work goes on? A bar with an ETA on a terminal, plain lines otherwise."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+PLAIN_SECONDS = 5.0
+"""Between two lines when the output is not a terminal."""
+
+Update = Callable[[int, str], None]
+"""(done so far, what to say about it)"""
+
+
+@contextmanager
+def progress(title: str, total: int, unit: str, console: Console | None = None) -> Iterator[Update]:
+    """Yields the function to call with the work done so far."""
+    console = console or Console()
+    if console.is_terminal:
+        with _bar(title, total, console) as update:
+            yield update
+        return
+    started, shown = time.monotonic(), -PLAIN_SECONDS
+
+    def line(done: int, text: str) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - started - shown < PLAIN_SECONDS and done < total:
+            return
+        shown = now - started
+        left = f", at most {shown / done * (total - done):.0f} s left" if 0 < done < total else ""
+        print(f"{title}: {done:,} of {total:,} {unit}, {text}{left}", flush=True)
+
+    yield line
+
+
+@contextmanager
+def _bar(title: str, total: int, console: Console) -> Iterator[Update]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[text]}"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(title, total=total, text="")
+        yield lambda done, text: bar.update(task, completed=done, text=text)
