@@ -1,0 +1,33 @@
+"""What every test may rely on: one thread, no network, the same examples in every run."""
+
+import os
+import socket
+
+os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")  # also for subprocesses
+
+import hypothesis
+import torch
+
+torch.set_num_threads(1)
+hypothesis.settings.register_profile("cotlens", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("cotlens")
+
+
+def _guarded(method_name: str):
+    original = getattr(socket.socket, method_name)
+
+    def guarded(self: socket.socket, *arguments, **options):
+        if self.family != socket.AF_UNIX:
+            raise RuntimeError(f"a test called socket.{method_name}: tests must not touch the network")
+        return original(self, *arguments, **options)
+
+    return guarded
+
+
+def _no_lookup(host, *_, **__):
+    raise RuntimeError(f"a test looked up the host {host!r}: tests must not touch the network")
+
+
+for _name in ("connect", "connect_ex", "sendto", "bind"):
+    setattr(socket.socket, _name, _guarded(_name))
+socket.getaddrinfo = _no_lookup

@@ -1,0 +1,146 @@
+"""The measurement table: what it refuses, and that it survives the disk."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes import rows
+
+COMMON = {"run": "r", "condition": "cot", "unit": "7", "metric": "min"}
+
+
+def some_rows() -> pd.DataFrame:
+    return rows.table(**COMMON, value=[0.25, 0.5], layer=[0, 1], setting=rows.setting(n=30, k=3), step=512)
+
+
+def test_scalars_are_repeated_and_defaults_filled():
+    found = some_rows()
+    assert list(found.columns) == list(rows.COLUMNS)
+    assert found["value"].tolist() == [0.25, 0.5]
+    assert found["unit"].tolist() == ["7", "7"]
+    assert found["layer"].tolist() == [0, 1]
+    assert found["head"].tolist() == [-1, -1]
+    assert found["scope"].tolist() == ["all", "all"]
+
+
+@pytest.mark.parametrize("value", [0.5, [0.5], np.array([0.5], dtype=np.float32), (0.5,)])
+def test_one_row_from_any_kind_of_value(value):
+    found = rows.table(**COMMON, value=value)
+    assert found["value"].tolist() == [0.5]
+    assert found["value"].dtype == np.float64
+
+
+def test_no_rows():
+    assert len(rows.table(**COMMON, value=[])) == 0
+    assert list(rows.concat([]).columns) == list(rows.COLUMNS)
+
+
+def test_unknown_column_is_named():
+    with pytest.raises(ValueError, match=r"no column \['colour'\]; the columns are \['run'"):
+        rows.table(**COMMON, value=1.0, colour="red")
+
+
+@pytest.mark.parametrize("name", [name for name, (_, default) in rows.COLUMNS.items() if default is None])
+def test_missing_column_is_named(name):
+    columns = {**COMMON, "value": 1.0}
+    del columns[name]
+    with pytest.raises(ValueError, match=f"need the columns.*'{name}'"):
+        rows.table(**columns)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_is_refused_with_its_place(bad):
+    with pytest.raises(ValueError, match=r"1 of 3 values.*unit=7, setting=k=3, step=0, layer=5, head=1, metric=min"):
+        rows.table(**COMMON, value=[0.1, bad, 0.2], layer=[4, 5, 6], head=[0, 1, 2], setting="k=3")
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(ValueError, match="length"):
+        rows.table(**COMMON, value=[0.1, 0.2], layer=[1, 2, 3])
+
+
+def test_writing_refuses_bad_rows_and_keeps_the_old_file(tmp_path):
+    path = tmp_path / "rows.parquet"
+    rows.write(path, some_rows())
+    before = path.read_bytes()
+    bad = some_rows()
+    bad.loc[1, "value"] = math.nan
+    with pytest.raises(ValueError, match="not finite"):
+        rows.write(path, bad)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def test_round_trip_through_parquet(tmp_path):
+    table = rows.concat([some_rows(), rows.table(**COMMON, value=1 / 3, setting="höhe=ü")])
+    rows.write(tmp_path / "rows.parquet", table)
+    pd.testing.assert_frame_equal(rows.read(tmp_path / "rows.parquet"), table, check_exact=True)
+
+
+def test_the_same_rows_give_the_same_file(tmp_path):
+    for name in ("a", "b"):
+        rows.write(tmp_path / name, some_rows())
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_truncated_file_is_named_whatever_its_length(tmp_path):
+    whole, path = tmp_path / "whole", tmp_path / "cut.parquet"
+    rows.write(whole, some_rows())
+    data = whole.read_bytes()
+    for size in {0, 1, 4, 8, len(data) // 4, len(data) // 2, len(data) - 8, len(data) - 1}:
+        path.write_bytes(data[:size])
+        with pytest.raises(ValueError, match=r"cut\.parquet is not a readable table"):
+            rows.read(path)
+
+
+def test_other_files_are_named(tmp_path):
+    garbage, missing, other = tmp_path / "garbage", tmp_path / "missing", tmp_path / "other"
+    garbage.write_text("not parquet at all")
+    pd.DataFrame({"a": [1]}).to_parquet(other)
+    for path in (garbage, missing, other):
+        with pytest.raises(ValueError, match=f"{path.name} is not a readable table"):
+            rows.read(path)
+
+
+def test_setting_sorts_its_names():
+    assert rows.setting(n=30, k=3) == rows.setting(k=3, n=30) == "k=3 n=30"
+
+
+words = st.from_regex(r"[a-z][a-z_]{0,6}", fullmatch=True).filter(lambda w: w not in (*rows.COLUMNS, "nan", "inf"))
+
+
+@given(
+    st.dictionaries(
+        words, st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False), min_size=1
+    )
+)
+def test_numbers_in_a_setting_come_back_as_numbers(settings):
+    table = rows.table(**COMMON, value=1.0, setting=rows.setting(**settings))
+    found = rows.with_settings(table).iloc[0]
+    assert {name: found[name] for name in settings} == settings
+
+
+def test_words_in_a_setting_stay_words_and_missing_ones_are_empty():
+    table = rows.concat(
+        [
+            rows.table(**COMMON, value=1.0, setting="k=3 layer_kind=C6"),
+            rows.table(**COMMON, value=2.0, setting="k=4"),
+        ]
+    )
+    found = rows.with_settings(table)
+    assert found["k"].tolist() == [3, 4]
+    assert found["layer_kind"].iloc[0] == "C6"
+    assert pd.isna(found["layer_kind"].iloc[1])
+    assert found["value"].tolist() == [1.0, 2.0]
+
+
+def test_with_settings_keeps_the_rows_of_a_selection():
+    table = rows.concat([some_rows(), some_rows()])
+    selected = table[table["layer"] == 1]
+    found = rows.with_settings(selected)
+    assert found.index.tolist() == selected.index.tolist()
+    assert found["k"].tolist() == [3, 3]

@@ -1,0 +1,139 @@
+"""Do imports point down only, and does what answers at once stay free of torch?"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT = {
+    "probes": {"probes"},
+    "toy_models": {"probes", "toy_models"},
+    "hf_analysis": {"probes", "hf_analysis"},
+    "interp": {"probes", "toy_models", "hf_analysis", "interp"},
+}
+HEAVY = {"torch", "transformers", "transformer_lens", "safetensors", "datasets", "ray"}
+LIGHT = sorted(
+    [
+        *(ROOT / "interp" / "claims").glob("*.py"),
+        *(ROOT / "interp" / "statistics").glob("*.py"),
+        *(ROOT / "interp" / name for name in ("claim.py", "cli.py", "verdict.py", "board.py")),
+        ROOT / "interp" / "commands" / "claims.py",
+    ]
+)
+
+
+def module_name(file: Path, root: Path = ROOT) -> str:
+    parts = file.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_names(node: ast.AST, importer: str, is_package: bool) -> list[str]:
+    """The absolute dotted names that an import statement may load."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        above = importer.split(".")[: len(importer.split(".")) - node.level + is_package]
+        base = ".".join([*above, *([node.module] if node.module else [])])
+    return [base, *(f"{base}.{alias.name}" for alias in node.names)]
+
+
+def executed_on_import(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run when the module is imported: no function bodies, nothing for type checkers only."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            yield from (n for statement in node.orelse for n in ast.walk(statement))
+            continue
+        yield node
+        yield from executed_on_import(node)
+
+
+def packages_used(file: Path, root: Path = ROOT) -> set[str]:
+    """Our packages that `file` imports anywhere, functions included."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    name, is_package = module_name(file, root), file.name == "__init__.py"
+    found = {n.split(".")[0] for node in ast.walk(tree) for n in imported_names(node, name, is_package)}
+    return found & set(MAY_IMPORT)
+
+
+def loaded_by(file: Path, root: Path = ROOT) -> set[str]:
+    """Top-level names of everything that importing `file` imports, through our modules too."""
+    waiting, seen, loaded = [file], set(), set()
+    while waiting:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        name, is_package = module_name(file, root), file.name == "__init__.py"
+        for node in executed_on_import(tree):
+            for target in imported_names(node, name, is_package):
+                loaded.add(target.split(".")[0])
+                parts = target.split(".")
+                for depth in range(1, len(parts) + 1):  # a package's __init__ runs before its modules
+                    path = root.joinpath(*parts[:depth])
+                    waiting += [f for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()]
+    return loaded
+
+
+FILES = sorted(file for package in MAY_IMPORT for file in (ROOT / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
+def test_imports_point_down_only(file):
+    package = file.relative_to(ROOT).parts[0]
+    upward = packages_used(file) - MAY_IMPORT[package]
+    assert not upward, f"{file.relative_to(ROOT)} imports {sorted(upward)}"
+
+
+@pytest.mark.parametrize("file", LIGHT, ids=lambda f: str(f.relative_to(ROOT)))
+def test_listing_claims_loads_nothing_heavy(file):
+    assert not loaded_by(file) & HEAVY
+
+
+def test_the_packages_are_there():
+    assert {file.relative_to(ROOT).parts[0] for file in FILES} == set(MAY_IMPORT)
+    assert len(LIGHT) > 10
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import toy_models.task\n",
+        "from interp import claim\n",
+        "def f():\n    from toy_models.task import Task\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import interp\n",
+    ],
+)
+def test_an_import_that_points_up_is_found(source, tmp_path):
+    file = tmp_path / "probes" / "new.py"
+    file.parent.mkdir()
+    file.write_text(source)
+    assert packages_used(file, tmp_path) - MAY_IMPORT["probes"]
+
+
+@pytest.mark.parametrize(
+    ("source", "heavy"),
+    [
+        ("import torch\n", True),
+        ("from . import below\n", True),
+        ("from interp.below import x\n", True),
+        ("class A:\n    import torch\n", True),
+        ("try:\n    from torch import nn\nexcept ImportError:\n    pass\n", True),
+        ("def f():\n    import torch\n", False),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n", False),
+    ],
+)
+def test_a_heavy_import_is_found_and_only_if_it_runs(source, heavy, tmp_path):
+    (tmp_path / "interp").mkdir()
+    (tmp_path / "interp" / "__init__.py").touch()
+    (tmp_path / "interp" / "below.py").write_text("import torch.nn\nx = 1\n")
+    file = tmp_path / "interp" / "new.py"
+    file.write_text(source)
+    assert ("torch" in loaded_by(file, tmp_path)) == heavy
