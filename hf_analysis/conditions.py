@@ -1,9 +1,9 @@
 """What does the model read after the question? The conditions that a measurement compares.
 
-A condition turns a problem into a passage: the question and what follows it. `cot` against `no_cot` is the paper's
-comparison; the others hold one explanation fixed at a time: format (`cot_clean`), order (`shuffled_steps`,
-`shuffled_tokens`), length (`filler`), relevance (`swapped_cot`), authorship (`generated`). A passage depends on
-the seed, the problem and the set of problems only, never on their order.
+A condition turns a problem into a passage: the question and what follows it. `cot` against `no_cot` is the
+paper's comparison; the others hold one explanation fixed at a time: format (`cot_clean`), order
+(`shuffled_steps`, `shuffled_tokens`), length (`filler`), relevance (`swapped_cot`), authorship (`generated`).
+A passage depends on the seed, the problem and the set of problems only, never on their order.
 """
 
 import random
@@ -67,16 +67,14 @@ def find_condition(name: str) -> Condition:
 def tokenise(model: LoadedModel, passage: Passage) -> tuple[list[int], int]:
     """The tokens of the whole passage, and how many of them belong to the question.
 
-    Where the tokenizer joins the end of the question with the continuation, the question ends at their longest
-    common prefix: a token with any character of the continuation belongs to the continuation.
+    Where the tokenizer joins the end of the question with the continuation, the question ends at their
+    longest common prefix: a token with any character of the continuation belongs to the continuation.
     """
     question = model.encode(passage.question)
     if passage.tokens is not None:
         return question + list(passage.tokens), len(question)
     whole = model.encode(passage.question + passage.continuation)
-    common = next(
-        (i for i, (a, b) in enumerate(zip(question, whole)) if a != b), min(len(question), len(whole))
-    )
+    common = next((i for i, (a, b) in enumerate(zip(question, whole)) if a != b), min(len(question), len(whole)))
     if common == len(whole):
         raise ValueError(f"the continuation {passage.continuation[:40]!r} has no token of its own")
     return whole, common
@@ -114,9 +112,7 @@ def shuffled_steps(problem: Problem, context: Context) -> Passage:
     generator = _generator(context, problem, "shuffled_steps")
     while len(set(steps)) > 1 and [steps[i] for i in order] == steps:
         generator.shuffle(order)
-    return Passage(
-        problem.question, " " + "\n".join([*(steps[i] for i in order), f"{MARKER} {problem.answer}"])
-    )
+    return Passage(problem.question, " " + "\n".join([*(steps[i] for i in order), f"{MARKER} {problem.answer}"]))
 
 
 @register
@@ -137,7 +133,7 @@ def filler(problem: Problem, context: Context) -> Passage:
 
 @register
 def swapped_cot(problem: Problem, context: Context) -> Passage:
-    """The gold solution of another problem, with another final answer where there is one: fluent, irrelevant."""
+    """The gold solution of another problem, with another final answer if there is one: irrelevant text."""
     others = sorted((p for p in context.problems if p.id != problem.id), key=lambda p: p.id)
     if not others:
         raise ValueError("the condition swapped_cot needs at least two problems; raise --limit")

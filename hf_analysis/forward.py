@@ -80,8 +80,8 @@ class Forward:
             except (torch.OutOfMemoryError, MemoryError) as error:
                 if len(part) == 1:
                     raise ValueError(
-                        f"a row of {len(part[0].ids)} tokens does not fit into memory; measure fewer conditions "
-                        "at once, leave out the longest problems, or use a smaller model or --dtype bfloat16"
+                        f"a row of {len(part[0].ids)} tokens does not fit into memory; measure fewer "
+                        "conditions at once, or use a smaller model or --dtype bfloat16"
                     ) from error
                 self.n_rows = len(part) // 2
                 continue
@@ -93,7 +93,7 @@ class Forward:
         return result
 
     def _record(self, part: Sequence[Row]) -> Recording:
-        inputs = batch(part, pad=self.model.tokenizer.pad_token_id or 0)
+        inputs = batch(part, pad=self.model.pad)
         return record(self.model.model, inputs.ids, position_ids=inputs.positions, mask=inputs.mask)
 
 
@@ -105,7 +105,5 @@ def _passages(item: Prepared, recorded: Sequence[tuple[Recording, int]]) -> list
         recording, place = recorded[row]
         where = item.rows[row].passage(branch)
         correct = "" if passage.correct is None else setting(correct=int(passage.correct))
-        result.append(
-            passage_rows(recording, place, where, condition, correct, item.ids[i], item.n_question[i])
-        )
+        result.append(passage_rows(recording, place, where, condition, correct, item.ids[i], item.n_question[i]))
     return result

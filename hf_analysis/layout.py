@@ -1,9 +1,9 @@
 """How do the conditions of one problem share their question? One packed row of tokens per problem.
 
-The tokens that all passages of a problem begin with, the root, stand first and are computed once; the rest of each
-passage follows as a branch that sees the root and itself, at the positions it would have on its own. Models
-whose attention depends on more than position and visibility (sliding windows shorter than the row, rotary
-frequencies that change with length) get one plain row per passage instead.
+The tokens that all passages of a problem begin with, the root, stand first and are computed once; the rest of
+each passage follows as a branch that sees the root and itself, at the positions it would have on its own.
+Models whose attention depends on more than position and visibility (sliding windows shorter than the row,
+rotary frequencies that change with length) get one plain row per passage instead.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Row:
 
 
 def packed(passages: Sequence[Sequence[int]]) -> Row:
-    """One row with the passages' longest common prefix computed once; every branch keeps at least one token."""
+    """One row with the passages' longest common prefix computed once; no branch is empty."""
     shortest = min(len(passage) for passage in passages)
     n_root = next((i for i in range(shortest) if len({passage[i] for passage in passages}) > 1), shortest)
     n_root = min(n_root, shortest - 1)
@@ -39,7 +39,7 @@ def packed(passages: Sequence[Sequence[int]]) -> Row:
 
 
 def rows_of(passages: Sequence[Sequence[int]], share: bool) -> list[Row]:
-    """The rows to compute for one problem: one packed row, or one row per passage if nothing can be shared."""
+    """The rows to compute for one problem: one packed row, or one per passage if nothing can be shared."""
     whole = packed(passages)
     return [whole] if share and whole.n_root > 0 else [packed([passage]) for passage in passages]
 
@@ -54,7 +54,7 @@ class Batch:
 
 
 def batch(rows: Sequence[Row], pad: int) -> Batch:
-    """`rows` as tensors. Real tokens never see a pad; a pad sees the first key and itself, and means nothing."""
+    """`rows` as tensors. A real token never sees a pad; what a pad sees means nothing."""
     longest = max(len(row.ids) for row in rows)
     ids = torch.full((len(rows), longest), pad)
     for i, row in enumerate(rows):
@@ -81,9 +81,7 @@ def sharing(config: Any, row_length: int) -> tuple[bool, str]:
     """Whether a model with this text configuration can compute a packed row of that length, and why (not)."""
     window = getattr(config, "sliding_window", None)
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    windowed = kinds != {"full_attention"} or (
-        window is not None and getattr(config, "layer_types", None) is None
-    )
+    windowed = kinds != {"full_attention"} or (window is not None and getattr(config, "layer_types", None) is None)
     if kinds - {"full_attention", "sliding_attention"}:
         return False, f"layers of type {', '.join(sorted(kinds - {'full_attention', 'sliding_attention'}))}"
     if windowed and (window is None or row_length >= window):

@@ -4,9 +4,9 @@ Problems -> passages -> packed rows -> one forward pass -> row statistics -> row
 problem is on disk before the next begins; `hf_analysis.store` says where.
 
 On one machine and with one batch size, an interrupted and resumed measurement is bit-identical to an
-uninterrupted one. At batch size 1, the default on a CPU, a problem's rows are bit-identical whatever the order
-and number of problems. Another batch size, or unshared questions, change the shapes of the matrix products and
-with them the last digits: at most 1e-5.
+uninterrupted one. At batch size 1, the default on a CPU, a problem's rows are bit-identical whatever the
+order and number of problems. Another batch size, or unshared questions, change the shapes of the matrix
+products and with them the last digits: at most 1e-5.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,8 +43,8 @@ def measure(
     """The rows of `problems` under `conditions`, in the order of `problems`, also written to `out`.
 
     `batch_size` counts problems (default: 1 on a CPU, 8 on a GPU, halved when memory runs out); `share=False`
-    computes every passage on its own. `progress(done, total, problem_id)` is called after every problem. `run`
-    names the run in the table (default: the model's name).
+    computes every passage on its own. `progress(done, total, problem_id)` is called after every problem.
+    `run` names the run in the table (default: the model's name).
     """
     _check(problems, conditions, batch_size, keep_tokens, paper_mode)
     context = Context(problems, seed, model, paper_mode)
@@ -57,7 +57,7 @@ def measure(
         group = problems[start : start + size]
         if all(store.has(problem) for problem in group):
             continue
-        # The whole group is computed again even if part of it is done: its composition decides the last digits.
+        # The whole group is computed again even if part of it is done: its composition decides last digits.
         prepared = [prepare(problem, conditions, context, share) for problem in group]
         for item, measured in zip(prepared, forward(prepared)):
             problem = item.problem

@@ -47,7 +47,14 @@ class LoadedModel:
 
     @property
     def device(self) -> torch.device:
-        return self.model.get_input_embeddings().weight.device
+        """Where the model takes its tokens."""
+        return next(self.model.get_input_embeddings().parameters()).device
+
+    @property
+    def pad(self) -> int:
+        """A token to fill rows with; its rows are never read."""
+        known = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        return next((token for token in known if isinstance(token, int)), 0)
 
     @cached_property
     def digest(self) -> str:
@@ -69,7 +76,7 @@ class LoadedModel:
         return ids
 
     def decode(self, tokens: list[int]) -> str:
-        return self.tokenizer.decode(tokens, clean_up_tokenization_spaces=False)
+        return str(self.tokenizer.decode(tokens, clean_up_tokenization_spaces=False))
 
     @torch.inference_mode()
     def generate(self, prompt: list[int], max_new_tokens: int, min_new_tokens: int = 1) -> list[int]:
@@ -81,9 +88,10 @@ class LoadedModel:
             max_new_tokens=max_new_tokens,
             min_new_tokens=min_new_tokens,
             eos_token_id=ends,
-            pad_token_id=self.tokenizer.pad_token_id or self.tokenizer.eos_token_id or 0,
+            pad_token_id=self.pad,
         )
-        made: Any = self.model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=greedy)
+        model: Any = self.model
+        made = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=greedy)
         tokens = made[0, len(prompt) :].tolist()
         stops = set(ends if isinstance(ends, list) else [ends])
         while tokens and tokens[-1] in stops:
@@ -102,8 +110,9 @@ def load_model(
 ) -> LoadedModel:
     """The model `name`: `builtin`, a .gguf file, a directory, or an id of the hub (at `revision`).
 
-    `auto`: CUDA with bfloat16 weights (spread over all GPUs), else MPS, else the CPU, both in float32; statistics
-    are in float32 everywhere. `trust_remote_code` runs Python code that the model's author put on the hub.
+    `auto`: CUDA with bfloat16 weights (spread over all GPUs), else MPS, else the CPU, both in float32;
+    statistics are in float32 everywhere. `trust_remote_code` runs Python code that the model's author put on
+    the hub.
     """
     place = _device(device)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": offline}
@@ -118,7 +127,7 @@ def load_model(
     try:
         with _quiet():
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            model = AutoModelForCausalLM.from_pretrained(source, **weights, **options)
+            model: Any = AutoModelForCausalLM.from_pretrained(source, **weights, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ValueError(f"--model {name}: cannot be loaded ({_first_line(error)})") from error
     if "device_map" not in weights:
@@ -141,9 +150,7 @@ def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
         if not (path / "config.json").is_file():
             raise ValueError(f"--model {name}: the directory holds no config.json; expected a saved model")
         if not any(path.glob("*.safetensors")):
-            raise ValueError(
-                f"--model {name}: the directory holds no *.safetensors; other weights are not read"
-            )
+            raise ValueError(f"--model {name}: the directory holds no *.safetensors; other weights are not read")
         return name, {}
     if path.exists() or name.startswith((".", "/", "~")):
         raise ValueError(f"--model {name}: expected a directory, a .gguf file, a hub id or 'builtin'")

@@ -1,8 +1,8 @@
 """Which problems are measured? Questions with worked solutions, checked before any model is loaded.
 
-A source is `builtin` (reasoning-gym's GSM-symbolic, seeded, offline), a local .jsonl or .parquet file with the
-columns `question` and `answer`, or a dataset of the Hugging Face hub such as `openai/gsm8k`. A solution ends
-in `#### N`, as in GSM8K.
+A source is `builtin` (reasoning-gym's GSM-symbolic, seeded, offline), a local .jsonl or .parquet file with
+the columns `question` and `answer`, or a dataset of the Hugging Face hub such as `openai/gsm8k`. A solution
+ends in `#### N`, as in GSM8K.
 """
 
 import json
@@ -73,7 +73,7 @@ def plain_number(text: str) -> str | None:
 
 
 def stated_answer(text: str) -> str | None:
-    """The final answer that a free text states: after the last `####` or "answer is", else its last number."""
+    """The final answer of a free text: after its last `####` or "answer is", else its last number."""
     for marker in (MARKER, "answer is", "answer:"):
         if marker in text.lower():
             after = text[text.lower().rindex(marker) + len(marker) :]
@@ -152,9 +152,7 @@ def _problem(place: str, record: Any, default_id: str) -> Problem:
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
     identity = record.get("id")
-    return Problem(
-        default_id if identity is None else str(identity), record["question"], record["answer"], answer
-    )
+    return Problem(default_id if identity is None else str(identity), record["question"], record["answer"], answer)
 
 
 def _jsonl(path: Path) -> Iterator[tuple[str, Any]]:

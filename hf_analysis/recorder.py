@@ -1,7 +1,7 @@
 """What does every attention head of a pretrained model do, row by row, during an ordinary forward pass?
 
-`record` runs a causal LM of transformers with one more attention function in its public registry. The function
-returns what the model's own attention returns and, on the side, keeps the row statistics of
+`record` runs a causal LM of transformers with one more attention function in its public registry. The
+function returns what the model's own attention returns and, on the side, keeps the row statistics of
 `probes.fused_entropy`; no attention matrix is stored.
 """
 
@@ -31,7 +31,7 @@ _active: ContextVar["_Recorder | None"] = ContextVar("active recorder", default=
 
 @dataclass(frozen=True)
 class Recording:
-    """Every row of every head; `entropy` and `without_sink` are normalised by log(visible keys), NaN below two."""
+    """Every row of every head; the entropies are normalised by log(visible keys), NaN below two keys."""
 
     entropy: Float[Tensor, "layer batch head query"]
     sink_mass: Float[Tensor, "layer batch head query"]
@@ -49,8 +49,8 @@ class _Recorder:
         expected = model.config.get_text_config().num_hidden_layers
         if len(self.layers) != expected:
             raise ValueError(
-                f"{type(model).__name__} sent {len(self.layers)} of its {expected} layers through the attention "
-                "registry of transformers; heads that bypass it cannot be measured, use another architecture"
+                f"{type(model).__name__} sent {len(self.layers)} of its {expected} layers through the "
+                "attention registry of transformers; heads that bypass it cannot be measured"
             )
         stacked = {
             name: torch.stack([getattr(layer, name).cpu() for layer in self.layers])
@@ -87,7 +87,7 @@ def record(
     inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": mask, "use_cache": False}
     if position_ids is not None:
         inputs["position_ids"] = position_ids
-    device = model.get_input_embeddings().weight.device
+    device = next(model.get_input_embeddings().parameters()).device
     inputs = {name: v.to(device) if isinstance(v, Tensor) else v for name, v in inputs.items()}
     with recording(model) as recorder:
         model.base_model(**inputs)
@@ -97,12 +97,12 @@ def record(
 @contextmanager
 def recording(model: PreTrainedModel) -> Iterator[_Recorder]:
     """Records every attention call of `model` within; the model keeps its own implementation afterwards."""
-    before = model.config._attn_implementation
+    before = model.config._attn_implementation or "eager"
     model.set_attn_implementation(NAME)
     if model.config._attn_implementation != NAME:
         raise ValueError(
-            f"{type(model).__name__} does not use the attention registry of transformers, so its heads cannot be "
-            "measured; use an architecture that does, such as Llama, Qwen2, GPT-2 or GPT-NeoX"
+            f"{type(model).__name__} does not use the attention registry of transformers, so its heads "
+            "cannot be measured; use an architecture that does, such as Llama, Qwen2, GPT-2 or GPT-NeoX"
         )
     recorder = _Recorder()
     token = _active.set(recorder)
@@ -139,7 +139,8 @@ def _recording_attention(
         statistics, wide = chunked_row_statistics(
             query, key, scale, mask=mask, bias=bias, softcap=softcap, value=value
         )
-        assert wide is not None and statistics.log_normaliser is not None  # asked for with `value`
+        assert wide is not None  # asked for with `value`
+        assert statistics.log_normaliser is not None
         path = Path("chunked", "capped scores" if sinks is None else "learned sinks outside the keys")
         if sinks is not None:  # a sink takes mass from the output but is no key: the entropy is over the keys
             share = torch.sigmoid(statistics.log_normaliser - sinks.reshape(1, -1, 1).to(wide.dtype))
@@ -154,9 +155,7 @@ def _refuse_unknown(module: torch.nn.Module, query: Tensor, key: Tensor, options
     name = type(module).__name__
     unknown = [k for k, v in options.items() if not (v is None or isinstance(v, bool) or k in _HARMLESS)]
     if unknown:
-        raise ValueError(
-            f"{name} passes {unknown} to its attention, whose effect on the pattern is not known here"
-        )
+        raise ValueError(f"{name} passes {unknown} to its attention, whose effect on the pattern is not known here")
     if query.shape[2] != key.shape[2] or getattr(module, "is_causal", True) is False:
         raise ValueError(f"{name} is not causal self-attention over one text; only decoders are measured")
     if module.training:
@@ -166,7 +165,7 @@ def _refuse_unknown(module: torch.nn.Module, query: Tensor, key: Tensor, options
 def _split_mask(
     attention_mask: Tensor | None, bias: Tensor | None, n_keys: int
 ) -> tuple[Bool[Tensor, "batch 1 query key"] | None, Tensor | None]:
-    """Which keys are seen, and what is added to their scores: models pass both as one additive mask or a boolean."""
+    """Which keys are seen, and what is added to their scores; an additive mask may say both."""
     if attention_mask is None:
         return None, bias
     attention_mask = attention_mask[..., :n_keys]

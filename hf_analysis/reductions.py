@@ -2,8 +2,8 @@
 
 Metrics, per layer and head, over the tokens of a scope that see at least two keys:
 min, mean, q10           of the normalised entropy H / log(visible keys)
-length_matched_min       the expected minimum over a random subset of m tokens, where m is the smallest number of
-                         tokens in that scope among the conditions of the same problem
+length_matched_min       the expected minimum over a random subset of m tokens, where m is the smallest number
+                         of tokens in that scope among the measured conditions of the same problem
 sink_mass                the mean attention on the first token
 sink_excluded_min, _mean of the normalised entropy of the row without the first token
 Scopes: `all` tokens; `answer`, the tokens after the question.
@@ -56,10 +56,8 @@ def passage_rows(
     return PassageRows(condition, setting, tuple(ids), n_question, cut[0], cut[1], cut[2])
 
 
-def reduce_problem(
-    run: str, unit: str, passages: Sequence[PassageRows], paper_mode: bool = False
-) -> pd.DataFrame:
-    """All rows of one problem; `paper_mode` keeps the paper's own reduction only: the minimum over all tokens."""
+def reduce_problem(run: str, unit: str, passages: Sequence[PassageRows], paper_mode: bool = False) -> pd.DataFrame:
+    """All rows of one problem; `paper_mode` keeps the paper's reduction only, the minimum over all tokens."""
     tables = []
     for scope in ("all",) if paper_mode else SCOPES:
         matched = min(_n_defined(p.entropy[..., p.scope(scope)]) for p in passages)
@@ -73,9 +71,7 @@ def reduce_problem(
     return rows.concat(tables)
 
 
-def _values(
-    metric: str, passage: PassageRows, scope: str, matched: int
-) -> tuple[Float[Tensor, "layer head"], int]:
+def _values(metric: str, passage: PassageRows, scope: str, matched: int) -> tuple[Float[Tensor, "layer head"], int]:
     """The metric's value for every head, and how many tokens it was reduced over."""
     name = metric.removeprefix("sink_excluded_")
     source = passage.without_sink if metric.startswith("sink_excluded_") else passage.entropy

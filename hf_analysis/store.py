@@ -76,9 +76,7 @@ class Store:
 
     def _take_up(self, path: Path, identity: dict[str, Any], resume: bool) -> None:
         if not resume:
-            raise ValueError(
-                f"{self.out} already holds a measurement; pass --resume to go on, or another --out"
-            )
+            raise ValueError(f"{self.out} already holds a measurement; pass --resume to go on, or another --out")
         try:
             earlier = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
@@ -86,9 +84,7 @@ class Store:
         differing = [name for name in identity if earlier.get(name) != identity[name]]
         if differing:
             changes = "; ".join(f"{name} was {earlier.get(name)}, now {identity[name]}" for name in differing)
-            raise ValueError(
-                f"cannot resume {self.out}: {changes}; use the earlier settings or another --out"
-            )
+            raise ValueError(f"cannot resume {self.out}: {changes}; use the earlier settings or another --out")
 
     @property
     def n_done(self) -> int:
@@ -106,7 +102,7 @@ class Store:
 
     def write(self, problem: Problem, table: pd.DataFrame, facts: dict[str, Any]) -> None:
         """Marks `problem` as finished; pandas stores `facts` in the file's metadata."""
-        table.attrs = facts
+        table.attrs = {**facts}
         rows.write(self._file("problems", problem), table)
         self.done.add(problem.id)
 
@@ -121,9 +117,7 @@ class Store:
         if self.keep:
             kept = [pd.read_parquet(self._file("tokens", p)) for p in self.problems if self.keeps_tokens(p)]
             tokens = pd.concat(kept, ignore_index=True)
-            write_file(
-                self.out / "tokens.parquet", lambda temporary: tokens.to_parquet(temporary, index=False)
-            )
+            write_file(self.out / "tokens.parquet", lambda temporary: tokens.to_parquet(temporary, index=False))
         summary: dict[str, Any] = {
             "forwarded_tokens": sum(fact["forwarded_tokens"] for fact in facts),
             "unshared_tokens": sum(fact["unshared_tokens"] for fact in facts),

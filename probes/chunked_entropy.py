@@ -19,7 +19,7 @@ BLOCK_BYTES = 32 * 2**20  # scores of one block of queries
 class RowStatistics:
     """What one attention layer does at every query. Entropies in nats, over the keys a query sees.
 
-    A query that sees no key has NaN everywhere; one that sees only the first key has no `entropy_without_sink`.
+    A query that sees no key has NaN everywhere; one that sees only key 1 has no `entropy_without_sink`.
     """
 
     entropy: Float[Tensor, "batch head query"]

@@ -1,14 +1,14 @@
 """How spread out is attention, at the price of one more fused attention call? Exact, in O(T) memory.
 
 With s = scaled scores and p = softmax(s), H = -sum_j p_j log p_j = LSE(s) - sum_j p_j s_j, and
-sum_j p_j s_j = scale <q, sum_j p_j k_j>: attention run with the keys as values. A fused kernel that also returns
-its log-sum-exp therefore gives exact row entropies without the pattern. Two details keep the digits:
+sum_j p_j s_j = scale <q, sum_j p_j k_j>: attention run with the keys as values. A fused kernel that also
+returns its log-sum-exp therefore gives exact row entropies without the pattern. Two details keep the digits:
 
 - The mean key is subtracted from every key first. Softmax does not see it, but a large key bias (Qwen2) would
   cancel in LSE(s) - <q, E k>.
 - The kernel runs over keys 2..T only, and key 1, the sink, is added back in closed form:
-  H = (1 - p_1) H' - (1 - p_1) log(1 - p_1) - p_1 log p_1. That gives the entropy H' without the sink in the same
-  pass, and has no division by 1 - p_1, which is tiny in many heads.
+  H = (1 - p_1) H' - (1 - p_1) log(1 - p_1) - p_1 log p_1. That gives the entropy H' without the sink in the
+  same pass, and has no division by 1 - p_1, which is tiny in many heads.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import logsigmoid, pad
 
 from probes.chunked_entropy import RowStatistics, chunked_row_statistics
 
@@ -56,7 +57,7 @@ def choose_path(
     bias: Float[Tensor, "#batch #head query key"] | None = None,
     softcap: float | None = None,
 ) -> Path:
-    """Fused wherever it is exact and the device has a kernel that returns its log-sum-exp; chunked otherwise."""
+    """Fused where it is exact and the device has a kernel that returns its log-sum-exp; else chunked."""
     if softcap is not None:
         return Path("chunked", f"scores are capped at {softcap:g}: not linear in the keys")
     if bias is not None:
@@ -89,7 +90,8 @@ def fused_row_statistics(
 ) -> RowStatistics:
     """The statistics of softmax(scale q.k), causal or under `mask`, from one fused call; see the module.
 
-    Query 1 must see key 1 only, every other query key 1 and at least one more. Half precision is raised to float32.
+    Query 1 must see key 1 only, every other query key 1 and at least one more. Half precision is raised to
+    float32.
     """
     if query.dtype in (torch.float16, torch.bfloat16):
         query, key = query.float(), key.float()
@@ -101,11 +103,10 @@ def fused_row_statistics(
     lse_others = lse_others.contiguous()
     entropy_others = lse_others - expected.mul_(rest).sum(-1) * scale
     score_first = _first_scores(rest, key[:, :, :1] - centre) * scale
-    lse = torch.logaddexp(lse_others, score_first)
-    log_first, log_others = score_first - lse, lse_others - lse
+    odds = lse_others - score_first  # log of (1 - p_1) / p_1
+    log_first, log_others = logsigmoid(-odds), logsigmoid(odds)
     first, other = log_first.exp(), log_others.exp()
-    # p log p -> 0 as p -> 0; log p itself stays finite here because scores are finite
-    entropy = other * entropy_others - other * log_others - first * log_first
+    entropy = other * (entropy_others - log_others) - first * log_first
     n_visible = _n_visible(mask, query)
     return RowStatistics(
         entropy=_after_first(entropy.clamp_(min=0), 0.0),
@@ -156,4 +157,4 @@ def _n_visible(mask: Tensor | None, query: Tensor) -> Tensor:
 
 def _after_first(rows: Float[Tensor, "batch head rest"], first: float) -> Float[Tensor, "batch head query"]:
     """`rows` of queries 2..T with the value of query 1, which sees only itself, in front."""
-    return torch.nn.functional.pad(rows, (1, 0), value=first)
+    return pad(rows, (1, 0), value=first)

@@ -1,0 +1,168 @@
+"""What does exact attention entropy cost? Side by side with the bare forward pass and with the usual ways.
+
+Contenders, all on the same model, text and threads, interleaved round by round; times are medians:
+bare            the model's SDPA forward pass, which measures nothing
+cotlens         the same forward pass with every row's entropy (`hf_analysis.recorder`)
+eager           transformers' eager attention with `output_attentions`, reduced to entropies
+transformerlens `run_with_cache` restricted to attention patterns, reduced to entropies
+
+Everyone also reduces to each head's minimum. Memory is the process's peak resident size during one pass.
+"""
+
+import copy
+import ctypes
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hf_analysis.models import LoadedModel, load_model
+from hf_analysis.recorder import record
+from probes.entropy import causal_visible, minimum, normalised_entropy, row_entropy
+
+BARS = {  # T: (most times the bare forward, least times faster than eager), issue 3
+    256: (1.15, 1.05),
+    1024: (1.35, 2.5),
+    2048: (1.40, 4.0),
+}
+MEMORY_BAR = 1.10  # most times the bare forward's peak
+SLOW_PEERS_UP_TO = 2048  # beyond, eager patterns alone need tens of gigabytes
+
+Contender = Callable[[Tensor], Any]
+
+
+def run(
+    model: str = "builtin",
+    lengths: Sequence[int] = (256, 1024, 2048, 8192),
+    repeats: int = 7,
+    threads: int = 2,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> list[dict[str, Any]]:
+    """One record per length and contender: seconds, ratios, peak memory, and whether the bars are met."""
+    tell = progress or (lambda line: None)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        loaded = load_model(model, device="cpu", dtype="float32")
+        generator = torch.Generator().manual_seed(seed)
+        records = []
+        for length in lengths:
+            ids = torch.randint(loaded.model.config.vocab_size, (1, length), generator=generator)
+            tell(f"T={length}: measuring")
+            records += _one_length(loaded, ids, repeats if length <= SLOW_PEERS_UP_TO else 1)
+        return records
+    finally:
+        torch.set_num_threads(before)
+
+
+def _one_length(loaded: LoadedModel, ids: Tensor, repeats: int) -> list[dict[str, Any]]:
+    ours: dict[str, Contender] = {"bare": _bare(loaded), "cotlens": _cotlens(loaded)}
+    peaks = {name: _peak_memory(contender, ids) for name, contender in ours.items()}
+    peers: dict[str, Contender] = {}
+    if ids.shape[1] <= SLOW_PEERS_UP_TO:
+        peers = {"eager": _eager(loaded), "transformerlens": _transformerlens(loaded)}
+        peaks |= {name: _peak_memory(contender, ids) for name, contender in peers.items()}
+    times = _medians(ours | peers, ids, repeats)
+    return [_record(name, ids.shape[1], times, peaks) for name in times]
+
+
+def _record(name: str, length: int, times: dict[str, float], peaks: dict[str, int | None]) -> dict[str, Any]:
+    peak, bare_peak = peaks[name], peaks["bare"]
+    result: dict[str, Any] = {
+        "contender": name,
+        "tokens": length,
+        "seconds": times[name],
+        "over_bare": times[name] / times["bare"],
+        "eager_over_this": times["eager"] / times[name] if "eager" in times else None,
+        "peak_bytes": peak,
+        "peak_over_bare": None if peak is None or bare_peak is None else peak / bare_peak,
+    }
+    if name == "cotlens":
+        most, least = BARS.get(length, (None, None))
+        result["meets_time_bar"] = None if most is None else result["over_bare"] <= most
+        result["meets_eager_bar"] = None if least is None else result["eager_over_this"] >= least
+        ratio = result["peak_over_bare"]
+        result["meets_memory_bar"] = None if ratio is None else ratio <= MEMORY_BAR
+    return result
+
+
+def _medians(contenders: dict[str, Contender], ids: Tensor, repeats: int) -> dict[str, float]:
+    """Median seconds of each contender over interleaved rounds, after one round that is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for round_ in range(repeats + (repeats > 1)):
+        for name, contender in contenders.items():
+            gc.collect()
+            start = time.perf_counter()
+            contender(ids)
+            if round_ or repeats == 1:
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _bare(loaded: LoadedModel) -> Contender:
+    @torch.inference_mode()
+    def forward(ids: Tensor) -> None:
+        loaded.model.base_model(input_ids=ids, use_cache=False)
+
+    return forward
+
+
+def _cotlens(loaded: LoadedModel) -> Contender:
+    return lambda ids: minimum(record(loaded.model, ids).entropy)
+
+
+def _eager(loaded: LoadedModel) -> Contender:
+    @torch.inference_mode()
+    def forward(ids: Tensor) -> list[Tensor]:
+        before = loaded.model.config._attn_implementation
+        loaded.model.set_attn_implementation("eager")
+        try:
+            result = loaded.model.base_model(input_ids=ids, use_cache=False, output_attentions=True)
+        finally:
+            loaded.model.set_attn_implementation(before)
+        return [_entropies(pattern) for pattern in result.attentions]
+
+    return forward
+
+
+def _transformerlens(loaded: LoadedModel) -> Contender:
+    from transformer_lens.model_bridge import TransformerBridge
+
+    bridge = TransformerBridge.boot_transformers(
+        "HuggingFaceTB/SmolLM2-135M-Instruct",
+        hf_model=copy.deepcopy(loaded.model),
+        tokenizer=loaded.tokenizer,
+        device="cpu",
+    )
+
+    @torch.inference_mode()
+    def forward(ids: Tensor) -> list[Tensor]:
+        _, cache = bridge.run_with_cache(ids, names_filter=lambda name: name.endswith("hook_pattern"))
+        return [_entropies(pattern) for pattern in cache.values()]
+
+    return forward
+
+
+def _entropies(pattern: Tensor) -> Tensor:
+    return minimum(normalised_entropy(row_entropy(pattern), causal_visible(pattern.shape[-1])))
+
+
+def _peak_memory(contender: Contender, ids: Tensor) -> int | None:
+    """Peak resident bytes during one call, on Linux: the kernel's high-water mark, reset before the call."""
+    status = Path("/proc/self/status")
+    if sys.platform != "linux" or not status.exists():
+        return None
+    contender(ids)  # what a first call allocates for good is not part of the comparison
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    contender(ids)
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024

@@ -1,0 +1,59 @@
+"""Small real models of every architecture, made on the spot."""
+
+import copy
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    GPT2Config,
+    GPTNeoXConfig,
+    LlamaConfig,
+    MistralConfig,
+    PhiConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+VOCABULARY = 300
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 1024,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+}
+GROUPED = {**SIZES, "num_key_value_heads": 2}
+
+CONFIGS = {
+    "qwen2": Qwen2Config(**GROUPED),
+    "qwen3": Qwen3Config(**GROUPED, head_dim=16),
+    "llama": LlamaConfig(**GROUPED),
+    "gpt2": GPT2Config(
+        vocab_size=VOCABULARY, n_embd=48, n_layer=3, n_head=4, n_positions=1024, bos_token_id=0, eos_token_id=0
+    ),
+    "gpt_neox": GPTNeoXConfig(**SIZES),
+    "mistral": MistralConfig(**GROUPED, sliding_window=8),
+    "gemma2": Gemma2Config(**GROUPED, head_dim=16, sliding_window=8, attn_logit_softcapping=5.0),
+    "phi": PhiConfig(**SIZES),
+}
+
+
+def build(name_or_config, seed: int = 0):
+    """A tiny model whose attention is far from uniform; Qwen2's key biases are large, as in the real one."""
+    config = CONFIGS[name_or_config] if isinstance(name_or_config, str) else name_or_config
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(copy.deepcopy(config)).eval()
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if parameter.ndim > 1:
+                    parameter.mul_(6)
+                if name.endswith("k_proj.bias"):
+                    parameter.normal_(0, 30)
+    assert sum(p.numel() for p in model.parameters()) < 200_000, "a tiny model must be tiny"
+    return model

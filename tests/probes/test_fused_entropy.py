@@ -1,0 +1,188 @@
+"""Fused and chunked row statistics against closed forms and a brute-force softmax in float64."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probes.chunked_entropy import chunked_row_statistics
+from probes.fused_entropy import choose_path, fused_row_statistics, row_statistics
+
+FIELDS = ("entropy", "sink_mass", "entropy_without_sink")
+
+
+def brute(query, key, scale, mask=None, bias=None, softcap=None):
+    """Row by row in float64, with nothing shared with the code under test."""
+    query, key = query.double(), key.double()
+    group = query.shape[1] // key.shape[1]
+    n_batch, n_heads, n_queries, _ = query.shape
+    result = {name: torch.full((n_batch, n_heads, n_queries), torch.nan).double() for name in FIELDS}
+    for b in range(n_batch):
+        for h in range(n_heads):
+            for i in range(n_queries):
+                scores = key[b, h // group] @ query[b, h, i] * scale
+                if softcap is not None:
+                    scores = torch.tanh(scores / softcap) * softcap
+                if bias is not None:
+                    scores = scores + bias[b % bias.shape[0], h % bias.shape[1], i]
+                seen = [
+                    j
+                    for j in range(key.shape[2])
+                    if (mask[b % mask.shape[0], 0, i, j] if mask is not None else j <= i)
+                ]
+                if not seen:
+                    continue
+                p = torch.softmax(scores[seen], 0)
+                result["entropy"][b, h, i] = -torch.xlogy(p, p).sum()
+                result["sink_mass"][b, h, i] = p[0] if seen[0] == 0 else 0.0
+                rest = [j for j in seen if j > 0]
+                if rest:
+                    p = torch.softmax(scores[rest], 0)
+                    result["entropy_without_sink"][b, h, i] = -torch.xlogy(p, p).sum()
+    return result
+
+
+def random_qk(seed, batch=2, heads=4, kv_heads=2, n=13, d=8, size=2.0, key_bias=0.0):
+    generator = torch.Generator().manual_seed(seed)
+    query = torch.randn(batch, heads, n, d, generator=generator) * size
+    key = torch.randn(batch, kv_heads, n, d, generator=generator) * size
+    return query, key + key_bias * torch.randn(1, kv_heads, 1, d, generator=generator)
+
+
+def assert_close(statistics, expected, tolerance):
+    for name in FIELDS:
+        got = getattr(statistics, name).double()
+        torch.testing.assert_close(got, expected[name], atol=tolerance, rtol=0, equal_nan=True, msg=f"{name} differs")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 40),
+    group=st.sampled_from([1, 2, 3]),
+    size=st.sampled_from([0.1, 1.0, 4.0]),
+)
+def test_both_paths_equal_the_brute_force_softmax(seed, n, group, size):
+    query, key = random_qk(seed, batch=1, heads=2 * group, kv_heads=2, n=n, size=size)
+    expected = brute(query, key, 0.3)
+    assert_close(fused_row_statistics(query, key, 0.3), expected, 1e-4)
+    assert_close(chunked_row_statistics(query, key, 0.3)[0], expected, 1e-4)
+
+
+def test_equal_keys_give_uniform_rows():
+    query, key = torch.randn(1, 2, 50, 16), torch.ones(1, 1, 50, 16)
+    statistics, path = row_statistics(query, key, 0.25)
+    assert path.name == "fused"
+    counts = torch.arange(1.0, 51.0)
+    torch.testing.assert_close(statistics.entropy, counts.log().expand(1, 2, -1), atol=1e-5, rtol=0)
+    torch.testing.assert_close(statistics.sink_mass, (1 / counts).expand(1, 2, -1), atol=1e-6, rtol=0)
+    without = (counts[1:] - 1).log().expand(1, 2, -1)
+    torch.testing.assert_close(statistics.entropy_without_sink[..., 1:], without, atol=1e-5, rtol=0)
+
+
+def test_a_strong_sink_keeps_the_digits_of_what_it_leaves():
+    """1 - p_1 is about 1e-7 here: the entropy without the sink must not be computed by dividing by it."""
+    query, key = torch.ones(1, 1, 64, 8), torch.zeros(1, 1, 64, 8)
+    key[:, :, 0] = 20 / 8
+    statistics = fused_row_statistics(query, key, 1.0)
+    counts = torch.arange(1.0, 64.0)
+    assert statistics.sink_mass[..., 1:].min() > 1 - 1e-6
+    torch.testing.assert_close(statistics.entropy_without_sink[0, 0, 1:], counts.log(), atol=1e-5, rtol=0)
+    rest = counts * math.exp(-20)
+    expected = rest / (1 + rest) * (20 + torch.log1p(rest)) + torch.log1p(rest) / (1 + rest)
+    torch.testing.assert_close(statistics.entropy[0, 0, 1:], expected, atol=0, rtol=1e-3)
+
+
+@pytest.mark.parametrize("key_bias", [30.0, 300.0])
+def test_large_key_biases_do_not_cancel_digits(key_bias):
+    query, key = random_qk(1, n=60, d=16, size=0.5, key_bias=key_bias)
+    assert_close(fused_row_statistics(query, key, 0.25), brute(query, key, 0.25), 1e-3 * key_bias / 300)
+
+
+def test_a_tree_mask_is_fused_and_exact():
+    mask = torch.ones(11, 11).tril().bool()
+    mask[7:, 4:7] = False  # two branches over a root of four
+    query, key = random_qk(2, n=11)
+    statistics, path = row_statistics(query, key, 0.4, mask=mask[None, None])
+    assert path.name == "fused"
+    assert_close(statistics, brute(query, key, 0.4, mask=mask[None, None]), 1e-5)
+    assert statistics.n_visible[0, 0].tolist() == [1, 2, 3, 4, 5, 6, 7, 5, 6, 7, 8]
+
+
+def test_batch_rows_may_have_different_masks():
+    masks = torch.ones(2, 1, 9, 9).tril().bool()
+    masks[1, :, 6:, 3:6] = False
+    query, key = random_qk(3, n=9)
+    assert_close(row_statistics(query, key, 0.4, mask=masks)[0], brute(query, key, 0.4, mask=masks), 1e-5)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 700, 10**9])
+def test_the_chunked_path_does_not_depend_on_its_blocks(block_bytes):
+    query, key = random_qk(4)
+    bias = torch.randn(1, 4, 13, 13, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(13, 13).tril().bool()[None, None]
+    got, _ = chunked_row_statistics(query, key, 0.4, mask=mask, bias=bias, softcap=3.0, block_bytes=block_bytes)
+    assert_close(got, brute(query, key, 0.4, mask=mask, bias=bias, softcap=3.0), 1e-5)
+    assert got.top1_mass is not None
+    assert ((got.top1_mass >= got.sink_mass) & (got.top1_mass <= 1 + 1e-6)).all()
+
+
+def test_a_sliding_window_goes_chunked_and_counts_the_keys_it_sees():
+    window = torch.ones(13, 13).tril().bool() & torch.ones(13, 13).triu(-3).bool()
+    query, key = random_qk(5)
+    statistics, path = row_statistics(query, key, 0.4, mask=window[None, None])
+    assert path.name == "chunked"
+    assert "key 1" in path.reason
+    assert_close(statistics, brute(query, key, 0.4, mask=window[None, None]), 1e-5)
+    assert statistics.n_visible[0, 0].tolist() == [1, 2, 3] + [4] * 10
+    assert statistics.n_visible_without_sink[0, 0].tolist() == [0, 1, 2, 3] + [4] * 9
+
+
+def test_a_row_that_sees_nothing_is_nan_and_not_a_minimum():
+    mask = torch.ones(5, 5).tril().bool()
+    mask[:, 0] = False
+    query, key = random_qk(6, n=5)
+    statistics, path = row_statistics(query, key, 0.4, mask=mask[None, None])
+    assert path.name == "chunked"
+    assert statistics.entropy[..., 0].isnan().all()
+    assert statistics.entropy[..., 1:].isfinite().all()
+
+
+def test_the_chunked_output_is_attention():
+    query, key = random_qk(7, n=20)
+    value = torch.randn(2, 2, 20, 5)
+    _, output = chunked_row_statistics(query, key, 0.4, value=value, block_bytes=2000)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, scale=0.4, enable_gqa=True
+    )
+    assert output is not None
+    torch.testing.assert_close(output, expected, atol=1e-5, rtol=0)
+
+
+def test_half_precision_is_measured_in_float32():
+    query, key = random_qk(8, n=30)
+    query, key = query.bfloat16(), key.bfloat16()
+    statistics, _ = row_statistics(query, key, 0.4)
+    assert statistics.entropy.dtype == torch.float32
+    assert_close(statistics, brute(query, key, 0.4), 1e-4)
+
+
+def test_the_choice_of_path_says_why():
+    query, key = random_qk(9)
+    assert choose_path(query, key).name == "fused"
+    assert "capped" in choose_path(query, key, softcap=30.0).reason
+    assert "bias" in choose_path(query, key, bias=torch.zeros(1, 1, 13, 13)).reason
+    assert choose_path(query[:, :, :1], key[:, :, :1]).name == "chunked"
+    meta = choose_path(query.to("meta"), key.to("meta"))
+    assert meta.name == "chunked"
+    assert "meta" in meta.reason
+
+
+@given(shift=st.floats(-50, 50), seed=st.integers(0, 100))
+@settings(max_examples=20, deadline=None)
+def test_a_constant_added_to_every_key_changes_nothing(shift, seed):
+    query, key = random_qk(seed, n=20)
+    before, after = fused_row_statistics(query, key, 0.3), fused_row_statistics(query, key + shift, 0.3)
+    torch.testing.assert_close(before.entropy, after.entropy, atol=2e-3, rtol=0)
