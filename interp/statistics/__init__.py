@@ -1,0 +1,34 @@
+"""Is the effect real? Intervals, tests, corrections and power; numpy arrays in, frozen dataclasses out.
+
+Nothing here imports the rest of the suite. Whatever is random takes `rng`, a numpy Generator or a seed.
+"""
+
+from interp.statistics.equivalence import Equivalence, n_for_power, paired_equivalence, power_of_paired_t
+from interp.statistics.growth import GrowthComparison, GrowthFit, growth_comparison, growth_fits
+from interp.statistics.interval import Interval, Outcome, decide
+from interp.statistics.means import bootstrap_mean, cluster_bootstrap, paired_difference
+from interp.statistics.multiplicity import MaxT, benjamini_hochberg, benjamini_yekutieli, sign_flip_max_t
+from interp.statistics.proportions import binomial_interval, binomial_p_value
+
+__all__ = [
+    "Equivalence",
+    "GrowthComparison",
+    "GrowthFit",
+    "Interval",
+    "MaxT",
+    "Outcome",
+    "benjamini_hochberg",
+    "benjamini_yekutieli",
+    "binomial_interval",
+    "binomial_p_value",
+    "bootstrap_mean",
+    "cluster_bootstrap",
+    "decide",
+    "growth_comparison",
+    "growth_fits",
+    "n_for_power",
+    "paired_difference",
+    "paired_equivalence",
+    "power_of_paired_t",
+    "sign_flip_max_t",
+]

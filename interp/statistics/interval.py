@@ -1,0 +1,69 @@
+"""How sure are we, and what follows? An estimate with its interval, and the rule for verdicts."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Real
+
+Number = float | int  # beartype, unlike pyright, does not read `float` as "float or int"
+Outcome = Literal["supported", "refuted", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its two-sided confidence interval.
+
+    `low` and `high` are in the unit of `value` and may be infinite; `level` is the confidence in (0, 1); `n`
+    counts units of replication (problems or seeds; never tokens, never heads); `method` names the interval.
+    """
+
+    value: Number
+    low: Number
+    high: Number
+    level: Number
+    n: int
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        if any(math.isnan(number) for number in (self.value, self.low, self.high)):
+            raise ValueError(f"Interval: NaN in ({self.value}, {self.low}, {self.high}); drop undefined units first")
+        if self.low > self.high:
+            raise ValueError(f"Interval: low {self.low} above high {self.high}; swap them")
+        check_level(self.level)
+        if self.n < 1:
+            raise ValueError(f"Interval: n = {self.n}; expected at least one unit of replication")
+
+
+def decide(estimate: Interval, *, threshold: Number, direction: Literal["above", "below"]) -> Outcome:
+    """The verdict on "the effect is `direction` `threshold`", the pre-declared smallest effect of interest.
+
+    Supported if the whole interval lies on the claimed side of the threshold, refuted if it lies on the other
+    side, else inconclusive. An end that touches the threshold lies on neither side.
+    """
+    if not math.isfinite(threshold):
+        raise ValueError(f"decide: threshold {threshold}; expected a finite, pre-declared number")
+    above, below = estimate.low > threshold, estimate.high < threshold
+    if direction == "below":
+        above, below = below, above
+    elif direction != "above":
+        raise ValueError(f"decide: direction {direction!r}; expected 'above' or 'below'")
+    return "supported" if above else "refuted" if below else "inconclusive"
+
+
+def check_level(level: Number) -> None:
+    """Raise unless `level` is a probability strictly between 0 and 1."""
+    if not 0 < level < 1:
+        raise ValueError(f"level {level}; expected a number in (0, 1), such as 0.95")
+
+
+def checked(values: Real[np.ndarray, "*shape"], name: str, at_least: int) -> Real[np.ndarray, "*shape"]:
+    """`values` as float64, after checking that the first axis is long enough and every number is finite."""
+    n = values.shape[0] if values.ndim else 0
+    if n < at_least:
+        raise ValueError(f"{name}: {n} units arrived, at least {at_least} are needed; add problems or seeds")
+    bad = int((~np.isfinite(values)).sum())
+    if bad:
+        raise ValueError(f"{name}: {bad} of {values.size} values are NaN or infinite; drop those units or fix them")
+    return values.astype(np.float64)

@@ -1,0 +1,41 @@
+"""How often does it happen? Exact inference for a count of successes."""
+
+from typing import Literal
+
+from interp.statistics.interval import Interval, Number, check_level
+
+
+def binomial_interval(successes: int, trials: int, *, level: Number = 0.95) -> Interval:
+    """The success proportion with its exact (Clopper-Pearson) interval, in [0, 1].
+
+    Coverage is at least `level` for every n and every true proportion. Trials must be independent units.
+    """
+    _check_counts(successes, trials)
+    check_level(level)
+    ends = _test(successes, trials, 0.5, "two-sided").proportion_ci(confidence_level=level, method="exact")
+    return Interval(successes / trials, float(ends.low), float(ends.high), level, trials, "Clopper-Pearson")
+
+
+def binomial_p_value(
+    successes: int,
+    trials: int,
+    *,
+    chance: Number,
+    alternative: Literal["two-sided", "greater", "less"] = "two-sided",
+) -> float:
+    """The exact p-value of "each trial succeeds with probability `chance`", in [0, 1]."""
+    _check_counts(successes, trials)
+    if not 0 <= chance <= 1:
+        raise ValueError(f"binomial_p_value: chance {chance}; expected a probability in [0, 1]")
+    return float(_test(successes, trials, chance, alternative).pvalue)
+
+
+def _test(successes: int, trials: int, chance: Number, alternative: str):
+    from scipy.stats import binomtest  # here because importing scipy.stats takes most of a second
+
+    return binomtest(successes, trials, chance, alternative=alternative)
+
+
+def _check_counts(successes: int, trials: int) -> None:
+    if trials < 1 or not 0 <= successes <= trials:
+        raise ValueError(f"{successes} successes in {trials} trials; expected trials >= 1, 0 <= successes <= trials")
