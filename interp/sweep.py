@@ -35,8 +35,8 @@ def run_claim(
     """Runs what is missing of `claim` in `out`, then judges and draws it; `preset` overrides the named one."""
     preset = preset or claim.preset(preset_name)
     if seeds is not None:
-        if seeds < 1:
-            raise ValueError(f"--seeds must be at least 1, got {seeds}")
+        if seeds < 2:
+            raise ValueError(f"--seeds must be at least 2, got {seeds}: an interval over seeds needs two")
         preset = replace(preset, seeds=seeds)  # pyright: ignore[reportArgumentType]
     config = {"claim": claim.id, "preset": preset_name, **asdict(preset)}  # pyright: ignore[reportArgumentType]
     with run_directory(out, config, resume):

