@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -127,9 +128,15 @@ def load_model(
     try:
         with _quiet():
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            model: Any = AutoModelForCausalLM.from_pretrained(source, **weights, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+            model: Any
+            model, found = AutoModelForCausalLM.from_pretrained(
+                source, output_loading_info=True, **weights, **options
+            )
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         raise ValueError(f"--model {name}: cannot be loaded ({_first_line(error)})") from error
+    absent = sorted(map(str, {*found["missing_keys"], *found["mismatched_keys"]}))
+    if absent:  # transformers would go on with random numbers in their place
+        raise ValueError(f"--model {name}: its file lacks {len(absent)} weights, such as {absent[0]}")
     if "device_map" not in weights:
         model = model.to(place)
     return LoadedModel(name, model.eval(), tokenizer)

@@ -58,17 +58,28 @@ def passage_rows(
 
 def reduce_problem(run: str, unit: str, passages: Sequence[PassageRows], paper_mode: bool = False) -> pd.DataFrame:
     """All rows of one problem; `paper_mode` keeps the paper's reduction only, the minimum over all tokens."""
-    tables = []
+    cells = []
     for scope in ("all",) if paper_mode else SCOPES:
         matched = min(_n_defined(p.entropy[..., p.scope(scope)]) for p in passages)
         for passage in passages:
-            values = (
-                {"min": _values("min", passage, scope, matched)}
-                if paper_mode
-                else {metric: _values(metric, passage, scope, matched) for metric in METRICS}
-            )
-            tables += [_table(run, unit, passage, scope, m, v, n) for m, (v, n) in values.items()]
-    return rows.concat(tables)
+            for metric in ("min",) if paper_mode else METRICS:
+                values, n_tokens = _values(metric, passage, scope, matched)
+                cells.append((passage.condition, passage.setting, metric, scope, n_tokens, values))
+    condition, setting, metric, scope, n_tokens, values = zip(*cells)
+    n_layers, n_heads = values[0].shape
+    each = n_layers * n_heads
+    return rows.table(
+        run=run,
+        condition=np.repeat(condition, each),
+        unit=unit,
+        setting=np.repeat(setting, each),
+        layer=np.tile(np.repeat(np.arange(n_layers), n_heads), len(cells)),
+        head=np.tile(np.arange(n_heads), n_layers * len(cells)),
+        metric=np.repeat(metric, each),
+        scope=np.repeat(scope, each),
+        value=torch.stack(values).double().numpy().reshape(-1),
+        n_tokens=np.repeat(n_tokens, each),
+    )
 
 
 def _values(metric: str, passage: PassageRows, scope: str, matched: int) -> tuple[Float[Tensor, "layer head"], int]:
@@ -88,24 +99,6 @@ def _values(metric: str, passage: PassageRows, scope: str, matched: int) -> tupl
 def _n_defined(values: Float[Tensor, "layer head pos"]) -> int:
     """How many tokens have a value; the same in every head, because visibility is."""
     return int((~values[0, 0].isnan()).sum())
-
-
-def _table(
-    run: str, unit: str, passage: PassageRows, scope: str, metric: str, values: Tensor, n_tokens: int
-) -> pd.DataFrame:
-    n_layers, n_heads = values.shape
-    return rows.table(
-        run=run,
-        condition=passage.condition,
-        unit=unit,
-        setting=passage.setting,
-        layer=np.repeat(np.arange(n_layers), n_heads),
-        head=np.tile(np.arange(n_heads), n_layers),
-        metric=metric,
-        scope=scope,
-        value=values.double().numpy().reshape(-1),
-        n_tokens=n_tokens,
-    )
 
 
 def token_table(unit: str, passages: Sequence[PassageRows], texts: Sequence[Sequence[str]]) -> pd.DataFrame:

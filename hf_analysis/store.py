@@ -48,11 +48,11 @@ def fingerprint(
 
 
 def safe_name(identity: str) -> str:
-    """A file name for a problem id: readable where it can be, unique always."""
-    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", identity)[:80]
-    if readable == identity:
+    """A file name for a problem id: readable where possible, unique even where case is folded."""
+    readable = re.sub(r"[^a-z0-9_-]+", "_", identity.lower())[:80]
+    if readable and readable == identity:
         return identity
-    return f"{readable}.{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+    return f"{readable or 'problem'}.{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
 
 
 class Store:

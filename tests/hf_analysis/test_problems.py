@@ -127,7 +127,7 @@ def test_jsonl_and_parquet_give_the_same_problems(tmp_path):
 def test_a_malformed_record_names_file_and_line(tmp_path, line, complaint):
     path = tmp_path / "bad.jsonl"
     path.write_text(json.dumps(GOOD) + "\n" + line + "\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="bad.jsonl, line 2: ") as caught:
+    with pytest.raises(ValueError, match=r"bad\.jsonl, line 2: ") as caught:
         load_problems(str(path))
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)

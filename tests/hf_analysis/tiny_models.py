@@ -53,7 +53,7 @@ def build(name_or_config, seed: int = 0):
             for name, parameter in model.named_parameters():
                 if parameter.ndim > 1:
                     parameter.mul_(6)
-                if name.endswith("k_proj.bias"):
+                if name.endswith("k_proj.bias") and config.model_type == "qwen2":
                     parameter.normal_(0, 30)
     assert sum(p.numel() for p in model.parameters()) < 200_000, "a tiny model must be tiny"
     return model
