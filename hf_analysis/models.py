@@ -128,10 +128,8 @@ def load_model(
     try:
         with _quiet():
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            model: Any
-            model, found = AutoModelForCausalLM.from_pretrained(
-                source, output_loading_info=True, **weights, **options
-            )
+            loader: Any = AutoModelForCausalLM
+            model, found = loader.from_pretrained(source, output_loading_info=True, **weights, **options)
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         raise ValueError(f"--model {name}: cannot be loaded ({_first_line(error)})") from error
     absent = sorted(map(str, {*found["missing_keys"], *found["mismatched_keys"]}))

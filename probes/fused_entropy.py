@@ -95,23 +95,21 @@ def fused_row_statistics(
     """
     if query.dtype in (torch.float16, torch.bfloat16):
         query, key = query.float(), key.float()
-    others = key[:, :, 1:]
-    centre = others.mean(2, keepdim=True)
-    others = others - centre
-    rest = query[:, :, 1:]
-    expected, lse_others = _attention_with_lse(rest, others, scale, mask)
-    lse_others = lse_others.contiguous()
-    entropy_others = lse_others - expected.mul_(rest).sum(-1) * scale
-    score_first = _first_scores(rest, key[:, :, :1] - centre) * scale
+    # Rolled by one, key 1 stands last, where only query 1 sees it: one aligned call over the other keys.
+    rolled_query, rolled_key = query.roll(-1, 2), key.roll(-1, 2)
+    rolled_key -= rolled_key[:, :, :-1].mean(2, keepdim=True)
+    expected, lse_others = _attention_with_lse(rolled_query, rolled_key, scale, _rolled(mask))
+    entropy_others = lse_others - expected.mul_(rolled_query).sum(-1) * scale
+    score_first = _first_scores(rolled_query, rolled_key[:, :, -1:]) * scale
     odds = lse_others - score_first  # log of (1 - p_1) / p_1
     log_first, log_others = logsigmoid(-odds), logsigmoid(odds)
     first, other = log_first.exp(), log_others.exp()
     entropy = other * (entropy_others - log_others) - first * log_first
     n_visible = _n_visible(mask, query)
     return RowStatistics(
-        entropy=_after_first(entropy.clamp_(min=0), 0.0),
-        sink_mass=_after_first(first, 1.0),
-        entropy_without_sink=_after_first(entropy_others.clamp_(min=0), torch.nan),
+        entropy=_unrolled(entropy.clamp_(min=0), 0.0),
+        sink_mass=_unrolled(first, 1.0),
+        entropy_without_sink=_unrolled(entropy_others.clamp_(min=0), torch.nan),
         n_visible=n_visible,
         n_visible_without_sink=n_visible - 1,
     )
@@ -127,16 +125,25 @@ def _attention_with_lse(
     if query.device.type == "cpu":
         additive = None
         if mask is not None:
-            additive = torch.zeros(mask[:, :, 1:, 1:].shape, dtype=query.dtype)
-            additive.masked_fill_(~mask[:, :, 1:, 1:], -torch.inf)
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            additive = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, -torch.inf)
+        output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, key, 0.0, mask is None, attn_mask=additive, scale=scale
         )
+        return output, lse.contiguous()
     key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
     output, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(
         query, key, key, None, True, 0.0, True, scale=scale
     )
     return output, lse[..., : query.shape[2]]  # the kernel pads its rows to a multiple of 32
+
+
+def _rolled(mask: Bool[Tensor, "#batch 1 query query"] | None) -> Bool[Tensor, "#batch 1 query query"] | None:
+    """`mask` with query 1 and key 1 last, and key 1 hidden from every other query."""
+    if mask is None:
+        return None
+    rolled = mask.roll((-1, -1), (-2, -1))
+    rolled[..., :-1, -1] = False
+    return rolled
 
 
 def _first_scores(
@@ -155,6 +162,6 @@ def _n_visible(mask: Tensor | None, query: Tensor) -> Tensor:
     return counts.expand(query.shape[0], 1, -1)
 
 
-def _after_first(rows: Float[Tensor, "batch head rest"], first: float) -> Float[Tensor, "batch head query"]:
-    """`rows` of queries 2..T with the value of query 1, which sees only itself, in front."""
-    return pad(rows, (1, 0), value=first)
+def _unrolled(rows: Float[Tensor, "batch head query"], first: float) -> Float[Tensor, "batch head query"]:
+    """The rolled `rows` in order again, with the known value of query 1, which sees only itself."""
+    return pad(rows[..., :-1], (1, 0), value=first)

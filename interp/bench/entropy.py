@@ -121,7 +121,7 @@ def _cotlens(loaded: LoadedModel) -> Contender:
 def _eager(loaded: LoadedModel) -> Contender:
     @torch.inference_mode()
     def forward(ids: Tensor) -> list[Tensor]:
-        before = loaded.model.config._attn_implementation
+        before = loaded.model.config._attn_implementation or "sdpa"
         loaded.model.set_attn_implementation("eager")
         try:
             result = loaded.model.base_model(input_ids=ids, use_cache=False, output_attentions=True)

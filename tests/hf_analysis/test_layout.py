@@ -40,7 +40,7 @@ def test_a_token_sees_exactly_its_own_past(passages):
     inputs = batch([row, packed([[9, 1], [9, 2, 2]])], pad=0)
     assert inputs.mask is not None
     assert inputs.positions is not None
-    for i, passage in enumerate(passages):
+    for i in range(len(passages)):
         where = row.passage(i).tolist()
         for n, place in enumerate(where):
             assert inputs.mask[0, 0, place].nonzero().flatten().tolist() == where[: n + 1]

@@ -74,10 +74,10 @@ def test_every_metric_equals_the_eager_oracle(llama, problems, tmp_path):
 def test_length_matching_leaves_the_shortest_condition_alone(llama, problems, tmp_path):
     table = measure(llama, problems[:3], PAIR, tmp_path / "out")
     no_cot = table[table.condition == "no_cot"].pivot_table(
-        index=KEYS[1:4] + ["scope"], columns="metric", values="value"
+        index=[*KEYS[1:4], "scope"], columns="metric", values="value"
     )
     np.testing.assert_allclose(no_cot["length_matched_min"], no_cot["min"], atol=1e-7)
-    cot = table[table.condition == "cot"].pivot_table(index=KEYS[1:4] + ["scope"], columns="metric", values="value")
+    cot = table[table.condition == "cot"].pivot_table(index=[*KEYS[1:4], "scope"], columns="metric", values="value")
     assert (cot["length_matched_min"] >= cot["min"] - 1e-7).all()
     assert (cot["length_matched_min"] > cot["min"] + 1e-3).mean() > 0.5
 
@@ -308,5 +308,5 @@ def test_bad_requests_are_refused_before_anything_is_written(llama, problems, tm
 
 def test_a_text_beyond_the_models_context_is_refused(llama, tmp_path):
     long = Problem("long", "word " * 2000, "x\n#### 1", "1")
-    with pytest.raises(ValueError, match="problem long: a passage of .* takes at most 1024"):
+    with pytest.raises(ValueError, match=r"problem long: a passage of .* takes at most 1024"):
         measure(llama, [long], PAIR, tmp_path / "out")
