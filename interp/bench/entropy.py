@@ -1,12 +1,14 @@
 """What does exact attention entropy cost? Side by side with the bare forward pass and with the usual ways.
 
-Contenders, all on the same model, text and threads, interleaved round by round; times are medians:
+Contenders, all on the same model, text and threads, interleaved round by round. Ratios are medians over the
+rounds of the ratio within a round, which a busy machine disturbs less than the ratio of two medians:
 bare            the model's SDPA forward pass, which measures nothing
 cotlens         the same forward pass with every row's entropy (`hf_analysis.recorder`)
 eager           transformers' eager attention with `output_attentions`, reduced to entropies
 transformerlens `run_with_cache` restricted to attention patterns, reduced to entropies
 
-Everyone also reduces to each head's minimum. Memory is the process's peak resident size during one pass.
+Nobody computes logits but TransformerLens, which always does. All but the first also reduce to each head's
+minimum, [layer, head]. Memory is the process's peak resident size during one pass.
 """
 
 import copy
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from hf_analysis.models import LoadedModel, load_model
@@ -69,18 +72,18 @@ def _one_length(loaded: LoadedModel, ids: Tensor, repeats: int) -> list[dict[str
     if ids.shape[1] <= SLOW_PEERS_UP_TO:
         peers = {"eager": _eager(loaded), "transformerlens": _transformerlens(loaded)}
         peaks |= {name: _peak_memory(contender, ids) for name, contender in peers.items()}
-    times = _medians(ours | peers, ids, repeats)
+    times = _rounds(ours | peers, ids, repeats)
     return [_record(name, ids.shape[1], times, peaks) for name in times]
 
 
-def _record(name: str, length: int, times: dict[str, float], peaks: dict[str, int | None]) -> dict[str, Any]:
+def _record(name: str, length: int, times: dict[str, list[float]], peaks: dict[str, int | None]) -> dict[str, Any]:
     peak, bare_peak = peaks[name], peaks["bare"]
     result: dict[str, Any] = {
         "contender": name,
         "tokens": length,
-        "seconds": times[name],
-        "over_bare": times[name] / times["bare"],
-        "eager_over_this": times["eager"] / times[name] if "eager" in times else None,
+        "seconds": statistics.median(times[name]),
+        "over_bare": _ratio(times[name], times["bare"]),
+        "eager_over_this": _ratio(times["eager"], times[name]) if "eager" in times else None,
         "peak_bytes": peak,
         "peak_over_bare": None if peak is None or bare_peak is None else peak / bare_peak,
     }
@@ -93,8 +96,12 @@ def _record(name: str, length: int, times: dict[str, float], peaks: dict[str, in
     return result
 
 
-def _medians(contenders: dict[str, Contender], ids: Tensor, repeats: int) -> dict[str, float]:
-    """Median seconds of each contender over interleaved rounds, after one round that is not counted."""
+def _ratio(first: list[float], second: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(first, second))
+
+
+def _rounds(contenders: dict[str, Contender], ids: Tensor, repeats: int) -> dict[str, list[float]]:
+    """Seconds of each contender in each round, after one round that is not counted."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for round_ in range(repeats + (repeats > 1)):
         for name, contender in contenders.items():
@@ -103,7 +110,7 @@ def _medians(contenders: dict[str, Contender], ids: Tensor, repeats: int) -> dic
             contender(ids)
             if round_ or repeats == 1:
                 times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
+    return times
 
 
 def _bare(loaded: LoadedModel) -> Contender:
@@ -115,19 +122,19 @@ def _bare(loaded: LoadedModel) -> Contender:
 
 
 def _cotlens(loaded: LoadedModel) -> Contender:
-    return lambda ids: minimum(record(loaded.model, ids).entropy)
+    return lambda ids: minimum(record(loaded.model, ids).entropy[:, 0])
 
 
 def _eager(loaded: LoadedModel) -> Contender:
     @torch.inference_mode()
-    def forward(ids: Tensor) -> list[Tensor]:
+    def forward(ids: Tensor) -> Tensor:
         before = loaded.model.config._attn_implementation or "sdpa"
         loaded.model.set_attn_implementation("eager")
         try:
             result = loaded.model.base_model(input_ids=ids, use_cache=False, output_attentions=True)
         finally:
             loaded.model.set_attn_implementation(before)
-        return [_entropies(pattern) for pattern in result.attentions]
+        return torch.cat([_minima(pattern) for pattern in result.attentions])
 
     return forward
 
@@ -135,22 +142,23 @@ def _eager(loaded: LoadedModel) -> Contender:
 def _transformerlens(loaded: LoadedModel) -> Contender:
     from transformer_lens.model_bridge import TransformerBridge
 
-    bridge = TransformerBridge.boot_transformers(
-        "HuggingFaceTB/SmolLM2-135M-Instruct",
+    hub_name = "HuggingFaceTB/SmolLM2-135M-Instruct" if loaded.name == "builtin" else loaded.name
+    bridge = TransformerBridge.boot_transformers(  # with `hf_model`, it asks no hub
+        hub_name,
         hf_model=copy.deepcopy(loaded.model),
         tokenizer=loaded.tokenizer,
         device="cpu",
     )
 
     @torch.inference_mode()
-    def forward(ids: Tensor) -> list[Tensor]:
+    def forward(ids: Tensor) -> Tensor:
         _, cache = bridge.run_with_cache(ids, names_filter=lambda name: name.endswith("hook_pattern"))
-        return [_entropies(pattern) for pattern in cache.values()]
+        return torch.cat([_minima(pattern) for pattern in cache.values()])
 
     return forward
 
 
-def _entropies(pattern: Tensor) -> Tensor:
+def _minima(pattern: Float[Tensor, "1 head query key"]) -> Float[Tensor, "1 head"]:
     return minimum(normalised_entropy(row_entropy(pattern), causal_visible(pattern.shape[-1])))
 
 
