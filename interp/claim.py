@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from interp.verdict import Verdict
 
@@ -22,6 +22,7 @@ PRESETS = ("smoke", "cpu", "paper")
 """Seconds, for tests; minutes on two cores, the default; the paper's own numbers, for a GPU."""
 
 
+@runtime_checkable
 class Preset(Protocol):
     """A frozen dataclass with a claim's numbers."""
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 COMMANDS = {
     "demo": "train parity with and without CoT, look inside, judge two claims (a few minutes)",
     "train": "train one toy model on a task: cotlens train parity --out DIR",
+    "entropy": "attention entropy of a pretrained model, with and without CoT, with controls",
     "claims": "list the papers' claims, or run and judge them",
     "bench": "time the training step against its peers, as ratios",
 }

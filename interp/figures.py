@@ -74,7 +74,7 @@ def save_figures(directory: Path, figures: Mapping[str, Figure]) -> list[Path]:
 def training_curves(rows: pd.DataFrame, title: str) -> Figure:
     """Accuracy, loss and every head's entropy of one run against the samples seen."""
     with styled():
-        figure = new_figure(7, 6.5)
+        figure = new_figure(7.0, 6.5)
         accuracy, loss, entropy = figure.subplots(3, 1, sharex=True)
         _curve(accuracy, rows, "accuracy", color=BLUE, label="all tokens right")
         _curve(accuracy, rows, "token_accuracy", color=ORANGE, linestyle="--", label="each token")

@@ -91,7 +91,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> "Table":
     from rich.text import Text
 
     table = Table(title="Verdicts")
-    for column in ("verdict", "claim and test", "estimate [interval], claimed, n"):
+    for column in ("verdict", "claim and test", "estimate \\[interval], claimed, n"):
         table.add_column(column)
     colours = {"supported": "green", "refuted": "red", "inconclusive": "yellow"}
     for v in verdicts:

@@ -1,0 +1,31 @@
+"""cotlens report: one self-contained HTML page from the rows of runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from interp.cli import parse
+
+
+@dataclass(frozen=True)
+class Report:
+    """Draw the runs in one HTML file that needs neither a model nor a network: verdicts, figures, explorers."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories, or directories of run directories."""
+    out: Path | None = None
+    """The file to write; report.html in the first directory if not given."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Builds the page and says where it is."""
+    from interp.report import write_report
+
+    options = parse(Report, arguments, "report")
+    if not options.runs:
+        raise ValueError("name at least one run directory, such as runs/claims or demo")
+    out = options.out or options.runs[0] / "report.html"
+    size = write_report(options.runs, out)
+    print(f"the report is {out} ({size / 1e6:.1f} MB); open it in a browser")

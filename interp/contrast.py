@@ -1,0 +1,83 @@
+"""How do two conditions differ on the same problems? Paired differences by head and overall.
+
+The unit of replication is the problem: heads are averaged within a problem before anything is inferred, and
+per-head tests flip the signs of whole problems, so dependence between heads is kept.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from interp.statistics import Interval, bootstrap_mean, sign_flip_max_t
+
+ALPHA = 0.05
+N_FLIPS = 4999
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is compared: one metric of one condition, of one run where several models are in the table."""
+
+    condition: str
+    metric: str
+    scope: str
+    run: str | None = None
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Differences first - second of paired values."""
+
+    first: Float[np.ndarray, "problem layer head"]
+    second: Float[np.ndarray, "problem layer head"]
+
+    @property
+    def differences(self) -> Float[np.ndarray, "problem layer head"]:
+        return self.first - self.second
+
+    def overall(self) -> Interval:
+        """The mean over heads of the difference, with a 95% interval over problems."""
+        return bootstrap_mean(self.differences.mean((1, 2)), rng=0)
+
+    def head_p_values(self) -> Float[np.ndarray, "layer head"]:
+        """Two-sided p-values of every head, familywise over heads (sign-flip max-T)."""
+        differences = self.differences
+        flat = differences.reshape(len(differences), -1)
+        return sign_flip_max_t(flat, rng=0, n_flips=N_FLIPS).p_adjusted.reshape(differences.shape[1:])
+
+    def head_shares(self) -> tuple[float, float]:
+        """The shares of heads that are clearly lower and clearly higher in the first condition."""
+        clear, mean = self.head_p_values() < ALPHA, self.differences.mean(0)
+        return float((clear & (mean < 0)).mean()), float((clear & (mean > 0)).mean())
+
+
+def contrast(rows: pd.DataFrame, first: Side, second: Side) -> Contrast:
+    """The problems that have both sides, paired."""
+    a, b = _cube(rows, first), _cube(rows, second)
+    common = [unit for unit in a if unit in b]
+    if len(common) < 2:
+        raise ValueError(f"{first} and {second} have {len(common)} problems in common; at least 2 are needed")
+    return Contrast(np.stack([a[unit] for unit in common]), np.stack([b[unit] for unit in common]))
+
+
+def _cube(rows: pd.DataFrame, side: Side) -> dict[str, Float[np.ndarray, "layer head"]]:
+    """The side's values by problem."""
+    chosen = rows[
+        (rows["condition"] == side.condition) & (rows["metric"] == side.metric) & (rows["scope"] == side.scope)
+    ]
+    if side.run is not None:
+        chosen = chosen[chosen["run"] == side.run]
+    if chosen.empty:
+        known = sorted(rows["condition"].unique())
+        raise ValueError(f"no rows of {side}; the table has the conditions {', '.join(known)}")
+    shape = (int(chosen["layer"].max()) + 1, int(chosen["head"].max()) + 1)
+    cubes = {}
+    for unit, of_unit in chosen.groupby("unit", sort=True):
+        if len(of_unit) != shape[0] * shape[1]:
+            raise ValueError(f"problem {unit} has {len(of_unit)} values of {side}, expected {shape[0] * shape[1]}")
+        values = np.empty(shape)
+        values[of_unit["layer"].to_numpy(), of_unit["head"].to_numpy()] = of_unit["value"].to_numpy()
+        cubes[str(unit)] = values
+    return cubes
