@@ -68,6 +68,7 @@ class Forward:
 
     def __init__(self, model: LoadedModel, n_rows: int) -> None:
         self.model, self.n_rows = model, n_rows
+        self.paths: list[str] = []  # how the layers of the last group were measured, and why
 
     def __call__(self, group: Sequence[Prepared]) -> list[list[PassageRows]]:
         """The row statistics of every passage of every problem in `group`."""
@@ -86,6 +87,8 @@ class Forward:
                 self.n_rows = len(part) // 2
                 continue
             recorded += [(recording, place) for place in range(len(part))]
+        taken = {path for recording, _ in recorded for path in recording.paths}
+        self.paths = sorted(f"{path.name}: {path.reason}" for path in taken)
         result = []
         for item in group:
             mine, recorded = recorded[: len(item.rows)], recorded[len(item.rows) :]

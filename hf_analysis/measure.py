@@ -66,7 +66,8 @@ def measure(
             if store.keeps_tokens(problem):
                 texts = [[model.decode([token]) for token in passage] for passage in item.ids]
                 store.write_tokens(problem, token_table(problem.id, measured, texts))
-            store.write(problem, reduce_problem(run, problem.id, measured, paper_mode), item.facts())
+            facts = {**item.facts(), "paths": forward.paths}
+            store.write(problem, reduce_problem(run, problem.id, measured, paper_mode), facts)
             if progress is not None:
                 progress(store.n_done, len(problems), problem.id)
     return store.finish(paper_mode)

@@ -140,6 +140,16 @@ def load_model(
     return LoadedModel(name, model.eval(), tokenizer)
 
 
+def require_same_tokenizer(first: LoadedModel, second: LoadedModel) -> None:
+    """A ValueError unless both models read every text as the same tokens, which comparing them head on needs."""
+    probe = "Ann's 12 apples cost $3,400.50.\n#### -7 <<3*4=12>> naïve 猫"
+    if first.tokenizer.get_vocab() != second.tokenizer.get_vocab() or first.encode(probe) != second.encode(probe):
+        raise ValueError(
+            f"{first.name} and {second.name} have different tokenizers, so their entropies are over different "
+            "tokens; compare two models with the same tokenizer"
+        )
+
+
 def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
     """Where transformers finds `name`, and the options that say so."""
     path = Path(name)

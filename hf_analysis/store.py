@@ -68,6 +68,8 @@ class Store:
         path = self.out / "fingerprint.json"
         if path.exists():
             self._take_up(path, identity, resume)
+        elif (self.out / "problems").exists():
+            raise ValueError(f"{self.out} holds problems of another program; use another --out")
         else:
             write_json(path, identity)
         remove_leftovers(self.out / "problems")
@@ -122,6 +124,7 @@ class Store:
             "forwarded_tokens": sum(fact["forwarded_tokens"] for fact in facts),
             "unshared_tokens": sum(fact["unshared_tokens"] for fact in facts),
             "layouts": sorted({fact["layout"] for fact in facts}),
+            "paths": sorted({path for fact in facts for path in fact["paths"]}),
         }
         if paper_mode:
             summary["paper_quirks"] = paper_quirks(self.problems)

@@ -106,6 +106,8 @@ def test_sharing_the_question_saves_tokens_and_changes_nothing(llama, problems, 
     counts = [json.loads((tmp_path / d / "measurement.json").read_text()) for d in "ab"]
     assert counts[1]["forwarded_tokens"] == counts[1]["unshared_tokens"] == counts[0]["unshared_tokens"]
     assert counts[0]["forwarded_tokens"] < 0.8 * counts[0]["unshared_tokens"]
+    assert counts[0]["paths"] == ["fused: softmax of q.k under a mask in which every query sees key 1"]
+    assert counts[1]["paths"] == ["fused: plain causal softmax of q.k"]
 
 
 @pytest.mark.parametrize("name", ["mistral", "gemma2", "gpt2"])
@@ -200,6 +202,14 @@ def test_a_finished_measurement_is_not_overwritten(llama, problems, tmp_path):
         measure(llama, problems[:2], PAIR, tmp_path / "out")
     again = measure(llama, problems[:2], PAIR, tmp_path / "out", resume=True)
     pd.testing.assert_frame_equal(first, again, check_exact=True)
+
+
+def test_a_foreign_directory_is_left_alone(llama, problems, tmp_path):
+    (tmp_path / "problems").mkdir()
+    (tmp_path / "problems" / "homework.parquet").write_bytes(b"mine")
+    with pytest.raises(ValueError, match="of another program"):
+        measure(llama, problems, PAIR, tmp_path, resume=True)
+    assert (tmp_path / "problems" / "homework.parquet").read_bytes() == b"mine"
 
 
 def test_out_of_memory_halves_the_batch_and_loses_nothing(tokenizer, problems, tmp_path):

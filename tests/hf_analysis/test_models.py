@@ -10,7 +10,7 @@ import torch
 from tiny_models import build
 
 from hf_analysis import builtin_model
-from hf_analysis.models import LoadedModel, load_model
+from hf_analysis.models import LoadedModel, load_model, require_same_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,12 @@ def test_encode_keeps_what_stands_in_front_and_drops_what_is_appended(llama, tok
     bare = both("She has 3", add_special_tokens=False)["input_ids"]
     assert both("She has 3")["input_ids"] == [0, *bare, 0]
     assert model.encode("She has 3") == [0, *bare]
+
+
+def test_models_with_different_tokenizers_are_not_compared(llama, tokenizer, builtin):
+    require_same_tokenizer(llama, LoadedModel("other", build("qwen2"), tokenizer))
+    with pytest.raises(ValueError, match="tiny-llama and builtin have different tokenizers"):
+        require_same_tokenizer(llama, builtin)
 
 
 def test_the_builtin_model_is_ready_within_seconds(builtin):
