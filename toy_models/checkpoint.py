@@ -4,6 +4,7 @@ One file and one rename: a kill leaves the previous checkpoint or the new one, n
 """
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from probes.atomic import write_file
 
 def save(path: Path, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
     """Writes tensors and JSON state to `path`, atomically."""
-    metadata = {"state": json.dumps(state, allow_nan=False)}
+    text = json.dumps(state, allow_nan=False)
     contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    metadata = {"state": f"{_checksum(contiguous, text)} {text}"}  # one entry: safetensors does not order them
     write_file(path, lambda temporary: save_file(contiguous, temporary, metadata=metadata))
 
 
@@ -26,7 +28,10 @@ def load(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            state = json.loads((file.metadata() or {})["state"])
+            checksum, text = (file.metadata() or {})["state"].split(" ", 1)
+        if _checksum(tensors, text) != checksum:
+            raise ValueError("its checksum is wrong")
+        state = json.loads(text)
     except FileNotFoundError:
         raise
     except (SafetensorError, OSError, ValueError, KeyError) as error:
@@ -34,3 +39,12 @@ def load(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     if not isinstance(state, dict):
         raise ValueError(f"checkpoint {path} is damaged: its state is not a JSON object")
     return tensors, state
+
+
+def _checksum(tensors: dict[str, torch.Tensor], text: str) -> str:
+    """Notices a flipped bit, which safetensors does not."""
+    value = zlib.crc32(text.encode())
+    for name in sorted(tensors):
+        value = zlib.crc32(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode(), value)
+        value = zlib.crc32(tensors[name].cpu().reshape(-1).view(torch.uint8).numpy(), value)
+    return f"{value:08x}"

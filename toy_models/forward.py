@@ -6,7 +6,7 @@ hooked forward can be given the very same mask.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -33,6 +33,7 @@ class Dropout:
                 raise ValueError(f"{name} dropout must be in [0, 1), got {getattr(self, name)}")
 
 
+@runtime_checkable
 class Forward(Protocol):
     """Logits at the supervised positions, with gradients."""
 

@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformer_lens.model_bridge import TransformerBridge
 
-Keep = Sequence[Float[Tensor, "batch head query key"]]
+Keep = Sequence[Float[Tensor, "batch head _ key"]]
 """Attention dropout: for each layer a factor on every attention weight. In the last layer the queries are
 the supervised positions only, because no other query of that layer reaches the loss."""
 
@@ -52,6 +52,9 @@ def why_not_sparse(model: torch.nn.Module, n_pos: int) -> str | None:
         "gated_mlp": False,
         "final_rms": False,
         "n_key_value_heads": None,
+        "attn_scores_soft_cap": -1.0,
+        "output_logits_soft_cap": -1.0,
+        "attn_scale": -1.0,
     }
     for name, value in needed.items():
         if getattr(cfg, name, value) != value:

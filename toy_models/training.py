@@ -110,17 +110,24 @@ def train(
     checkpoint_path: Path | None = None,
     checkpoint_seconds: float = 20.0,
     on_evaluation: Callable[[Evaluation], None] = lambda _: None,
+    on_model: Callable[[int, TransformerBridge], None] = lambda _samples, _model: None,
 ) -> TrainResult:
-    """Trains until perfect or out of budget; resumes from `checkpoint_path` if there is one."""
+    """Trains until perfect or out of budget; resumes from `checkpoint_path` if there is one.
+
+    After every evaluation `on_evaluation` gets what was found and `on_model` the samples seen and the model. A
+    resumed run repeats, with the same bits, the calls since the last checkpoint.
+    """
     trainer = Trainer(task, decoder, config)
     if checkpoint_path is not None and checkpoint_path.exists():
         trainer.restore(checkpoint_path)
     if not trainer.history:
         on_evaluation(trainer.evaluate())
+        on_model(0, trainer.model)
     saved = time.monotonic()
     while not trainer.finished:
         trainer.train_until_evaluation()
         on_evaluation(trainer.evaluate())
+        on_model(trainer.samples, trainer.model)
         if checkpoint_path is not None and time.monotonic() - saved >= checkpoint_seconds:
             trainer.save(checkpoint_path)
             saved = time.monotonic()
@@ -214,7 +221,7 @@ class Trainer:
             self.noise.set_state(tensors["generator.dropout"])
             self.samples = int(state["samples"])
             self.history = [_evaluation(entry) for entry in state["history"]]
-        except (KeyError, TypeError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"checkpoint {path} is incomplete: {error!r}") from error
 
     def _restore_optimiser(self, tensors: dict[str, torch.Tensor]) -> None:
@@ -231,12 +238,13 @@ class Trainer:
         return training_sample(self.task, self.config.dataset_size, self.held_out.keys, self.data)
 
     def _next_batch(self) -> Batch:
+        size = min(self.config.batch_size, self.config.budget - self.samples)
         if self.dataset is None:
-            return training_sample(self.task, self.config.batch_size, self.held_out.keys, self.data)
+            return training_sample(self.task, size, self.held_out.keys, self.data)
         epoch, start = divmod(self.samples, len(self.dataset))
         shuffle = torch.Generator().manual_seed(_seed(self.config.seed, f"epoch {epoch}"))
         order = torch.randperm(len(self.dataset), generator=shuffle)
-        return self.dataset[order[start : start + self.config.batch_size]]
+        return self.dataset[order[start : start + size]]
 
     def _step(self, batch: Batch) -> None:
         config = self.config
