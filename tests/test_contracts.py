@@ -1,0 +1,263 @@
+"""What every registered task and every registered claim must do; a new one is tested without editing this file."""
+
+import dataclasses
+import itertools
+import json
+import shutil
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pandas as pd
+import pytest
+import torch
+
+import interp.sweep
+from interp.claim import CLAIMS, PRESETS, Claim, find_claims, load_claims
+from interp.claim import register as register_claim
+from interp.sweep import run_claim
+from interp.verdict import read_verdicts
+from probes import rows
+from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, load_tasks, register, task_class
+from toy_models.tasks.parity import Parity
+
+
+def variants(kind: type) -> list[Task]:
+    """The task with its default parameters, and with every combination of its switches."""
+    switches = [field.name for field in dataclasses.fields(kind) if isinstance(field.default, bool)]
+    combinations = itertools.product((False, True), repeat=len(switches))
+    return [kind(**dict(zip(switches, values))) for values in combinations]
+
+
+@pytest.fixture(params=[t for kind in load_tasks().values() for t in variants(kind)], ids=repr)
+def task(request) -> Task:
+    return request.param
+
+
+def sampled(task: Task, size: int = 16, seed: int = 0) -> Batch:
+    return task.sample(size, torch.Generator().manual_seed(seed))
+
+
+def changed(task: Task, inputs: torch.Tensor, position: int) -> list[torch.Tensor]:
+    """`inputs` with every other token at `position`; for inputs that are no tokens, other rows' values."""
+    results = []
+    for shift in range(1, min(task.d_vocab if inputs.ndim == 2 else 4, 8)):
+        other = inputs.clone()
+        if inputs.ndim == 2:
+            other[:, position] = (inputs[:, position] + shift) % task.d_vocab
+        else:
+            other[:, position] = inputs[:, position].roll(shift, 0)
+        results.append(other)
+    return results
+
+
+def test_tasks_are_frozen_and_follow_the_protocol(task):
+    assert isinstance(task, Task)
+    assert TASKS[task.name] is type(task)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(task, dataclasses.fields(task)[0].name, 1)
+
+
+def test_the_same_generator_state_gives_the_same_batch(task):
+    first, again, other = sampled(task), sampled(task), sampled(task, seed=1)
+    assert torch.equal(first.inputs, again.inputs)
+    assert torch.equal(first.targets, again.targets)
+    assert not torch.equal(first.inputs, other.inputs)
+
+
+def test_sampling_leaves_the_global_generator_alone(task):
+    before = torch.get_rng_state()
+    sampled(task)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_tokens_are_in_the_vocabulary_and_fit_the_context(task):
+    batch = sampled(task, 64)
+    assert batch.inputs.shape[:2] == batch.targets.shape
+    assert batch.inputs.shape[1] == task.n_ctx
+    if batch.inputs.ndim == 2:
+        assert batch.inputs.min() >= 0
+        assert batch.inputs.max() < task.d_vocab
+    assert batch.answers.min() >= 0
+    assert batch.answers.max() < task.d_vocab
+
+
+def test_the_same_positions_are_supervised_in_every_row(task):
+    batch = sampled(task, 64)
+    supervised = batch.targets != UNSUPERVISED
+    assert supervised.any()
+    assert (supervised == supervised[0]).all()
+    assert torch.equal(supervised[0].nonzero().squeeze(-1), batch.supervised)
+
+
+def test_targets_equal_the_brute_force_solution(task):
+    batch = sampled(task, 64)
+    assert torch.equal(task.solve(batch.inputs), batch.targets)
+
+
+def test_the_dependency_mask_is_causal_and_for_supervised_queries(task):
+    batch = sampled(task)
+    mask = task.dependencies(batch)
+    assert mask.shape == (len(batch), task.n_ctx, task.n_ctx)
+    assert not mask.triu(1).any()
+    assert mask[:, batch.supervised].any(-1).all(), "a supervised position depends on nothing"
+
+
+def test_only_tokens_in_the_mask_can_change_a_target(task):
+    batch = sampled(task)
+    mask, targets = task.dependencies(batch), batch.targets
+    moved = torch.zeros_like(mask)  # [batch query key]: changing key's token changed query's target
+    for position in range(task.n_ctx):
+        for inputs in changed(task, batch.inputs, position):
+            moved[:, :, position] |= task.solve(inputs) != targets
+    assert not (moved & ~mask)[:, batch.supervised].any(), "a target depends on a token outside its mask"
+    useless = (mask & ~moved.any(0))[:, batch.supervised]
+    assert not useless.any(), "a token in the mask never matters"
+
+
+@pytest.fixture
+def registries():
+    """The registries, restored afterwards."""
+    load_tasks()
+    load_claims()
+    tasks, claims = dict(TASKS), dict(CLAIMS)
+    yield
+    for registry, before in ((TASKS, tasks), (CLAIMS, claims)):
+        registry.clear()
+        registry.update(before)
+
+
+def test_a_new_task_is_picked_up_and_refused_twice(registries):
+    @dataclass(frozen=True)
+    class Copy(Parity):
+        name: ClassVar[str] = "copy"
+
+    register(Copy)
+    assert task_class("copy") is Copy
+    assert load_tasks()["copy"] is Copy
+    with pytest.raises(ValueError, match="'copy' is registered twice"):
+        register(Copy)
+
+
+def test_an_unknown_task_lists_the_known():
+    with pytest.raises(ValueError, match=r"unknown task 'partiy'; the known tasks are \[.*'parity'"):
+        task_class("partiy")
+
+
+def test_a_new_claim_is_picked_up_and_refused_twice(registries):
+    claim = dataclasses.replace(next(iter(CLAIMS.values())), id="nobody2030/fig1")
+    register_claim(claim)
+    assert find_claims(["nobody2030/fig1"]) == [claim]
+    assert claim in find_claims(["all"])
+    with pytest.raises(ValueError, match="'nobody2030/fig1' is registered twice"):
+        register_claim(claim)
+
+
+def test_an_unknown_claim_lists_the_known():
+    with pytest.raises(
+        ValueError, match=r"unknown claim 'wen2024/fig9'; the claims are .*wen2024/fig2, wen2024/fig3b"
+    ):
+        find_claims(["wen2024/fig2", "wen2024/fig9"])
+
+
+def test_a_claim_needs_a_proper_id_and_all_presets():
+    claim = next(iter(load_claims().values()))
+    with pytest.raises(ValueError, match="does not look like"):
+        dataclasses.replace(claim, id="Fig 2")
+    with pytest.raises(ValueError, match="needs the presets"):
+        dataclasses.replace(claim, presets={"smoke": claim.presets["smoke"]})
+
+
+@pytest.fixture(params=sorted(load_claims()), scope="module")
+def claim(request) -> Claim:
+    return load_claims()[request.param]
+
+
+def test_a_claim_says_what_it_tests(claim):
+    assert set(claim.presets) == set(PRESETS) == {"smoke", "cpu", "paper"}
+    assert len(claim.sentence) > 40
+    assert len(claim.test) > 40
+    assert len(claim.deviations) > 40
+    with pytest.raises(ValueError, match="unknown preset 'huge'; the presets are smoke, cpu, paper"):
+        claim.preset("huge")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_items_are_plain_unique_and_file_safe(claim, preset):
+    try:
+        items = claim.items(claim.preset(preset))
+    except ValueError as error:
+        if "hub" not in str(error):
+            raise
+        pytest.skip(f"the items are made from data of the hub: {error}")
+    names = [item.name for item in items]
+    assert len(names) == len({name.lower() for name in names}) > 0
+    assert all(len(name) <= 200 for name in names)
+    assert all(json.dumps(dict(item.parameters), allow_nan=False) for item in items)
+
+
+@pytest.fixture(scope="module")
+def smoke_run(claim, tmp_path_factory):
+    """The claim at smoke, run once."""
+    out = tmp_path_factory.mktemp("claim") / "run"
+    return out, run_claim(claim, "smoke", out, workers=1)
+
+
+def files(directory) -> dict[str, bytes]:
+    return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
+
+
+def test_a_smoke_run_leaves_rows_verdicts_and_figures(claim, smoke_run):
+    out, verdicts = smoke_run
+    table = rows.read(out / "rows.parquet")
+    assert len(table) > 0
+    assert table["unit"].nunique() >= 2, "nothing is replicated"
+    (record,) = read_verdicts(out / "verdicts.json")
+    assert record["claim"] == claim.id
+    assert record["preset"] == "smoke"
+    assert list(record["verdicts"]) == list(verdicts)
+    assert len(verdicts) >= 1
+    for verdict in verdicts:
+        assert verdict.claim == claim.id
+        assert verdict.low <= verdict.estimate <= verdict.high
+        assert verdict.outcome in ("supported", "refuted", "inconclusive")
+        assert verdict.unit == "problems" or claim.presets["cpu"].seeds >= 5
+    drawn = sorted(p.name for p in (out / "figures").iterdir())
+    stems = {name.rsplit(".", 1)[0] for name in drawn}
+    assert drawn == sorted(f"{stem}.{suffix}" for stem in stems for suffix in ("pdf", "png"))
+    assert len(stems) >= 1
+    for path in (out / "figures").iterdir():
+        magic = b"\x89PNG" if path.suffix == ".png" else b"%PDF"
+        assert path.read_bytes().startswith(magic)
+        assert path.stat().st_size > 5000
+
+
+def test_the_verdict_follows_from_the_rows_alone(claim, smoke_run):
+    out, verdicts = smoke_run
+    table = pd.read_parquet(out / "rows.parquet")
+    assert list(claim.judge(table)) == list(verdicts)
+    shuffled = table.sample(frac=1, random_state=0).reset_index(drop=True)
+    for found, expected in zip(claim.judge(shuffled), verdicts, strict=True):
+        assert found.outcome == expected.outcome
+        assert found.estimate == pytest.approx(expected.estimate, rel=1e-9)
+    assert claim.figures(table).keys() == {p.stem for p in (out / "figures").iterdir()}
+
+
+def test_resuming_a_finished_run_does_no_work_and_changes_no_file(claim, smoke_run, monkeypatch):
+    out, verdicts = smoke_run
+    before = files(out)
+    monkeypatch.setattr(interp.sweep, "_measure", lambda *_: pytest.fail("an item was measured again"))
+    said = []
+    again = run_claim(claim, "smoke", out, resume=True, workers=1, report=said.append)
+    assert list(again) == list(verdicts)
+    assert files(out) == before
+    n_items = len(claim.items(claim.presets["smoke"]))
+    assert said == [f"{claim.id}: {n_items} of {n_items} items are done already"]
+
+
+def test_a_lost_item_is_measured_again_with_the_same_rows(claim, smoke_run):
+    out, _ = smoke_run
+    before = files(out)
+    lost = sorted((out / "items").iterdir())[0]
+    shutil.rmtree(lost)
+    run_claim(claim, "smoke", out, resume=True, workers=1)
+    assert files(out) == before
