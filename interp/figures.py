@@ -98,7 +98,8 @@ def training_curves(rows: pd.DataFrame, title: str) -> Figure:
 
 def attention_map(rows: pd.DataFrame, title: str) -> Figure:
     """The mean attention of every head at the supervised positions; circles mark what the answer needs."""
-    maps = with_settings(rows[rows["metric"].isin(["attention", "dependency"])])
+    maps = rows[rows["metric"].isin(["attention", "dependency"]) & (rows["scope"] == "test")]
+    maps = with_settings(maps[maps["step"] == maps["step"].max()])
     attention = maps[maps["metric"] == "attention"]
     needed = maps[(maps["metric"] == "dependency") & (maps["value"] > 0)]
     heads = list(attention.groupby(["layer", "head"]))

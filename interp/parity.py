@@ -5,11 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interp.claim import Item
-from probes.rows import setting
+from probes.rows import concat, read, setting, write
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from transformer_lens.model_bridge import TransformerBridge
+
     from toy_models.tasks.parity import Parity
     from toy_models.training import TrainResult
+
+
+SHOWN = 64
+"""Inputs over which a snapshot's mean attention is taken."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,14 @@ class ParityRun:
         }  # fmt: skip
 
 
-def train_parity(run: ParityRun, work: Path) -> "tuple[Parity, TrainResult]":
-    """Trains `run`, resuming from the checkpoint in `work` if there is one."""
+def train_parity(run: ParityRun, work: Path, snapshots: int = 0) -> "tuple[Parity, TrainResult]":
+    """Trains `run`, resuming from the checkpoint in `work` if there is one.
+
+    Attention maps are kept in `work` at the start and about `snapshots` times after; `snapshot_rows` reads them.
+    """
+    import torch
+
+    from toy_models.measurement import attention_rows
     from toy_models.models.decoder import DecoderConfig
     from toy_models.tasks.parity import Parity
     from toy_models.training import TrainConfig, train
@@ -70,4 +83,18 @@ def train_parity(run: ParityRun, work: Path) -> "tuple[Parity, TrainResult]":
         n_validation=run.n_held_out,
         n_test=run.n_held_out,
     )
-    return task, train(task, decoder, config, checkpoint_path=work / "checkpoint.safetensors")
+    shown = task.sample(SHOWN, torch.Generator().manual_seed(run.seed))
+
+    def snapshot(samples: int, model: "TransformerBridge") -> None:
+        interval = -(-run.budget // max(snapshots, 1))
+        if snapshots and samples // interval != (samples - run.eval_every) // interval:
+            maps = attention_rows(model, task, shown, samples, **run.labels, n_inputs=2)
+            write(work / "snapshots" / f"{samples:012d}.parquet", maps)
+
+    checkpoint = work / "checkpoint.safetensors"
+    return task, train(task, decoder, config, checkpoint_path=checkpoint, on_model=snapshot)
+
+
+def snapshot_rows(work: Path) -> "pd.DataFrame":
+    """The attention maps that `train_parity` kept in `work`, in order."""
+    return concat(read(file) for file in sorted((work / "snapshots").glob("*.parquet")))

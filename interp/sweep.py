@@ -97,6 +97,7 @@ def _measure(claim_id: str, item: Item, out: Path) -> float:
     work.mkdir(parents=True, exist_ok=True)
     atomic.remove_leftovers(work)
     rows.write(_rows_file(out, item), claim.measure(item, work))
+    (work / "checkpoint.safetensors").unlink(missing_ok=True)  # only needed to resume
     return time.monotonic() - started
 
 

@@ -6,11 +6,12 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from transformer_lens.model_bridge import TransformerBridge
 
 from probes import rows
 from probes.dependence import dependency_mass, sink_mass, top1_hit, without_self
 from toy_models.evaluation import attention_patterns
-from toy_models.task import Task
+from toy_models.task import Batch, Task
 from toy_models.training import Evaluation, TrainResult
 
 
@@ -83,18 +84,37 @@ def dependence_rows(
 
 @torch.no_grad()
 def attention_rows(
-    result: TrainResult, task: Task, run: str, condition: str, unit: str, setting: str
+    model: TransformerBridge,
+    task: Task,
+    batch: Batch,
+    step: int,
+    run: str,
+    condition: str,
+    unit: str,
+    setting: str,
+    n_inputs: int = 0,
 ) -> pd.DataFrame:
-    """The mean attention map of every head at the supervised positions, and the dependency mask beside it."""
-    patterns = attention_patterns(result.model, result.test.inputs)
-    supervised = result.test.supervised
-    common = {"run": run, "condition": condition, "unit": unit, "scope": "test", "step": result.samples}
+    """Attention maps of every head at the supervised positions, with the dependency mask beside them.
+
+    Scope `test`: the mean over `batch`. Scopes `input 0`, `input 1`, ...: the first `n_inputs` sequences, whose
+    tokens are rows of metric `token`.
+    """
+    patterns = attention_patterns(model, batch.inputs)
+    supervised = batch.supervised
+    common = {"run": run, "condition": condition, "unit": unit, "step": step}
     tables = []
     for layer, pattern in enumerate(patterns):
-        for head, attention in enumerate(pattern.mean(0)[:, supervised]):
-            tables.append(_map_rows("attention", attention, supervised, setting, layer=layer, head=head, **common))
-    mask = task.dependencies(result.test).float().mean(0)[supervised]
-    tables.append(_map_rows("dependency", mask, supervised, setting, **common))
+        shown = {"test": pattern.mean(0), **{f"input {i}": pattern[i] for i in range(n_inputs)}}
+        for scope, heads in shown.items():
+            for head, attention in enumerate(heads[:, supervised]):
+                place = {"layer": layer, "head": head, "scope": scope}
+                tables.append(_map_rows("attention", attention, supervised, setting, **place, **common))
+    mask = task.dependencies(batch).float()[0, supervised]
+    tables.append(_map_rows("dependency", mask, supervised, setting, scope="test", **common))
+    for i in range(n_inputs):
+        settings = [f"{setting} key={key}".strip() for key in range(batch.inputs.shape[1])]
+        tokens = [float(token) for token in batch.inputs[i].tolist()]
+        tables.append(rows.table(metric="token", value=tokens, setting=settings, scope=f"input {i}", **common))
     return rows.concat(tables)
 
 

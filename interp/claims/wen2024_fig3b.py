@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claim import Claim, Item, register
-from interp.parity import ParityRun, train_parity
+from interp.parity import ParityRun, snapshot_rows, train_parity
 from interp.statistics import Interval, bootstrap_mean
 from interp.verdict import Verdict, judged
 from probes.rows import concat, with_settings
@@ -26,6 +26,9 @@ ONE_HOT = 0.9
 """The attention mass on S[i] from which on a row counts as one-hot."""
 POINTS = 0.95
 """The share of rows whose largest weight must be on S[i]."""
+
+SNAPSHOTS = 8
+"""Attention maps kept of the first seed's training."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,15 @@ def items(preset: Fig3b) -> list[Item]:
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
     """Trains one model to the end of its budget and compares its attention with the dependency mask."""
-    from toy_models.measurement import attention_rows, dependence_rows, outcome_rows, training_rows
+    from toy_models.measurement import dependence_rows, outcome_rows, training_rows
 
     run = ParityRun(**item.parameters)
-    task, result = train_parity(run, work)
+    task, result = train_parity(run, work, snapshots=SNAPSHOTS if run.seed == 0 else 0)
     return concat(
         [
             outcome_rows(result, **run.labels),
             dependence_rows(result, task, **run.labels),
-            attention_rows(result, task, **run.labels),
+            snapshot_rows(work),
             training_rows(result.history, **run.labels),
         ]
     )

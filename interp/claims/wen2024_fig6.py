@@ -100,47 +100,46 @@ def measure_shard(item: Item, work: Path) -> pd.DataFrame:
 
 
 def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """Each contrast whose conditions were measured."""
-    verdicts = []
-    for part, (first, second, quantity) in CONTRASTS.items():
-        if {first.condition, second.condition} <= set(rows["condition"]):
-            found = contrast(rows, first, second)
-            verdicts.append(
-                judged(
-                    found.overall(),
-                    claim=ID,
-                    part=part,
-                    quantity=f"normalised entropy, mean over heads: {quantity}",
-                    threshold=-SMALLEST,
-                    direction="below",
-                    unit="problems",
-                    note=_heads_note(found),
-                )
-            )
-    return verdicts
-
-
-def _heads_note(found: Contrast) -> str:
-    lower, higher = found.head_shares()
-    means = f"{found.first.mean():.3f} against {found.second.mean():.3f}"
-    return f"{means}; {lower:.0%} of heads clearly lower, {higher:.0%} clearly higher (max-T, familywise 5%)"
+    """Each contrast whose two sides were measured."""
+    return [
+        judged(
+            found.overall(),
+            claim=ID,
+            part=part,
+            quantity=f"normalised entropy, mean over heads: {CONTRASTS[part][2]}",
+            threshold=-SMALLEST,
+            direction="below",
+            unit="problems",
+            note=_heads_note(found),
+        )
+        for part, found in _contrasts(rows).items()
+    ]
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     """The paper's sorted bars, heads paired across conditions, and difference maps with significance."""
     from interp.pretrained_figures import difference_maps, paired_heads, sorted_bars
 
-    measured = set(rows["condition"])
-    contrasts = {
+    contrasts = _contrasts(rows)
+    drawn = {"paired_heads": paired_heads(contrasts), "difference_maps": difference_maps(contrasts)}
+    if "as published" in contrasts:
+        drawn["sorted_bars"] = sorted_bars(contrasts["as published"])
+    return drawn
+
+
+def _contrasts(rows: pd.DataFrame) -> dict[str, Contrast]:
+    measured = set(zip(rows["condition"], rows["metric"], rows["scope"]))
+    return {
         part: contrast(rows, first, second)
         for part, (first, second, _) in CONTRASTS.items()
-        if {first.condition, second.condition} <= measured
+        if all((side.condition, side.metric, side.scope) in measured for side in (first, second))
     }
-    return {
-        "sorted_bars": sorted_bars(contrasts["as published"]),
-        "paired_heads": paired_heads(contrasts),
-        "difference_maps": difference_maps(contrasts),
-    }
+
+
+def _heads_note(found: Contrast) -> str:
+    lower, higher = found.head_shares()
+    means = f"{found.first.mean():.3f} against {found.second.mean():.3f}"
+    return f"{means}; {lower:.0%} of heads clearly lower, {higher:.0%} clearly higher (max-T, familywise 5%)"
 
 
 register(

@@ -66,7 +66,7 @@ def write_run(out: Path, task: Task, result: TrainResult, unit: str) -> None:
             training_rows(result.history, **labels),
             outcome_rows(result, **labels),
             dependence_rows(result, task, **labels),
-            attention_rows(result, task, **labels),
+            attention_rows(result.model, task, result.test, result.samples, **labels, n_inputs=2),
         ]
     )
     rows.write(out / "rows.parquet", table)
