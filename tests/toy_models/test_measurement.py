@@ -34,7 +34,7 @@ def test_every_row_carries_its_labels(result):
         training_rows(result.history, **LABELS),
         outcome_rows(result, **LABELS),
         dependence_rows(result, TASK, **LABELS),
-        attention_rows(result, TASK, **LABELS),
+        attention_rows(result.model, TASK, result.test, result.samples, **LABELS, n_inputs=1),
     ):
         validate(table)
         assert (table[["run", "condition", "unit"]] == ["r", "cot", "3"]).all(axis=None)
@@ -88,7 +88,7 @@ def test_dependence_rows_are_the_attention_on_the_secret_bits(result, patterns):
 
 
 def test_attention_rows_are_the_mean_map_and_the_mask(result, patterns):
-    table = with_settings(attention_rows(result, TASK, **LABELS))
+    table = with_settings(attention_rows(result.model, TASK, result.test, result.samples, **LABELS))
     attention = table[table["metric"] == "attention"].set_index(["layer", "head", "query", "key"])["value"]
     assert len(attention) == 2 * 2 * TASK.k * TASK.n_ctx
     for place, value in attention.items():
@@ -98,3 +98,17 @@ def test_attention_rows_are_the_mean_map_and_the_mask(result, patterns):
     needed = table[(table["metric"] == "dependency") & (table["value"] > 0)]
     assert sorted(zip(needed["query"], needed["key"])) == [(6, 4), (6, 6), (7, 1), (7, 7)]
     assert (table[table["metric"] == "dependency"]["layer"] == -1).all()
+
+
+def test_single_inputs_are_kept_with_their_tokens(result, patterns):
+    table = attention_rows(result.model, TASK, result.test, 7, **LABELS, n_inputs=2)
+    assert (table["step"] == 7).all()
+    assert set(table["scope"]) == {"test", "input 0", "input 1"}
+    for i in range(2):
+        own = with_settings(table[table["scope"] == f"input {i}"])
+        tokens = own[own["metric"] == "token"].sort_values("key")["value"].tolist()
+        assert tokens == result.test.inputs[i].tolist()
+        attention = own[own["metric"] == "attention"].set_index(["layer", "head", "query", "key"])["value"]
+        assert len(attention) == 2 * 2 * TASK.k * TASK.n_ctx
+        for (layer, head, query, key), value in attention.items():
+            assert value == pytest.approx(patterns[layer, i, head, query, key].item(), abs=1e-6)

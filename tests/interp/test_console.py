@@ -1,0 +1,43 @@
+"""Progress: plain lines where nobody watches, a bar on a terminal."""
+
+import io
+import re
+
+from rich.console import Console
+
+import interp.console
+from interp.console import progress
+
+
+def test_plain_lines_are_rare_and_the_last_one_is_shown(capsys):
+    with progress("training", 1000, "samples", Console(file=io.StringIO())) as update:
+        for done in range(0, 1001, 10):
+            update(done, f"loss {done}")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "training: 0 of 1,000 samples, loss 0"
+    assert lines[-1] == "training: 1,000 of 1,000 samples, loss 1000"
+    assert len(lines) == 2
+
+
+def test_the_time_left_is_an_estimate_from_the_pace(capsys, monkeypatch):
+    now = iter([0.0, 10.0, 12.0, 20.0])
+    monkeypatch.setattr(interp.console.time, "monotonic", lambda: next(now))
+    with progress("t", 100, "samples", Console(file=io.StringIO())) as update:
+        update(25, "a")
+        update(30, "not shown: two seconds later")
+        update(50, "b")
+    assert capsys.readouterr().out.splitlines() == [
+        "t: 25 of 100 samples, a, at most 30 s left",
+        "t: 50 of 100 samples, b, at most 20 s left",
+    ]
+
+
+def test_a_terminal_gets_a_bar(capsys):
+    screen = io.StringIO()
+    with progress("training", 1000, "samples", Console(file=screen, force_terminal=True, width=100)) as update:
+        update(500, "loss 0.25")
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+    assert "training" in text
+    assert "500/1000" in text
+    assert "loss 0.25" in text
+    assert capsys.readouterr().out == ""
