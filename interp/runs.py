@@ -26,6 +26,10 @@ def run_directory(path: Path, config: Mapping[str, Any], resume: bool) -> Iterat
         raise ValueError(f"{path} is a file; --out needs a directory")
     if path.is_dir() and any(path.iterdir()) and not resume:
         raise ValueError(f"{path} is not empty; choose another directory, or --resume the run in it")
+    if path.is_dir() and not (path / "config.json").exists() and (strangers := _strangers(path)):
+        raise ValueError(
+            f"{path} holds {strangers[0]!r} and no config.json: no run to resume; choose another directory"
+        )
     path.mkdir(parents=True, exist_ok=True)
     with _locked(path):
         atomic.remove_leftovers(path)
@@ -67,6 +71,12 @@ def _settle_config(file: Path, config: dict[str, Any]) -> None:
     if differing:
         changes = "; ".join(f"{k}: {found.get(k)!r} there, {config.get(k)!r} here" for k in differing)
         raise ValueError(f"{file.parent} holds another run ({changes}); choose another directory")
+
+
+def _strangers(path: Path) -> list[str]:
+    """What a run killed before it wrote its configuration cannot have left."""
+    names = sorted(entry.name for entry in path.iterdir())
+    return [name for name in names if name != LOCK and not name.startswith(".config.json.")]
 
 
 @contextmanager

@@ -143,6 +143,7 @@ def test_any_other_directory_is_left_alone(tmp_path, capsys):
     (tmp_path / "thesis.tex").write_text("years of work")
     before = files(tmp_path)
     assert "is not empty" in refused(capsys, [*TINY, "--out", str(tmp_path)])
+    assert "holds 'thesis.tex' and no config.json" in refused(capsys, [*TINY, "--out", str(tmp_path), "--resume"])
     assert files(tmp_path) == before
 
 

@@ -71,6 +71,13 @@ def test_leftovers_of_a_kill_are_removed(tmp_path):
         assert sorted(os.listdir(path)) == [".lock", "config.json"]
 
 
+def test_a_run_killed_before_its_configuration_was_written_can_be_resumed(tmp_path):
+    for name in (".lock", ".config.json.0123.tmp"):
+        (tmp_path / name).touch()
+    with run_directory(tmp_path, CONFIG, resume=True):
+        assert sorted(os.listdir(tmp_path)) == [".lock", "config.json"]
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"config": 3}', "{"])
 def test_a_damaged_configuration_is_named(content, tmp_path):
     (tmp_path / "config.json").write_text(content)

@@ -111,4 +111,4 @@ def test_single_inputs_are_kept_with_their_tokens(result, patterns):
         attention = own[own["metric"] == "attention"].set_index(["layer", "head", "query", "key"])["value"]
         assert len(attention) == 2 * 2 * TASK.k * TASK.n_ctx
         for (layer, head, query, key), value in attention.items():
-            assert value == pytest.approx(patterns[layer, i, head, query, key].item(), abs=1e-6)
+            assert value == pytest.approx(patterns[layer, i, head, int(query), int(key)].item(), abs=1e-6)
