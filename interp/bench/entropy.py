@@ -17,7 +17,7 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,21 +46,16 @@ def run(
     repeats: int = 7,
     threads: int = 2,
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """One record per length and contender: seconds, ratios, peak memory, and whether the bars are met."""
-    tell = progress or (lambda line: None)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         loaded = load_model(model, device="cpu", dtype="float32")
         generator = torch.Generator().manual_seed(seed)
-        records = []
         for length in lengths:
             ids = torch.randint(loaded.model.config.vocab_size, (1, length), generator=generator)
-            tell(f"T={length}: measuring")
-            records += _one_length(loaded, ids, repeats if length <= SLOW_PEERS_UP_TO else 1)
-        return records
+            yield from _one_length(loaded, ids, repeats if length <= SLOW_PEERS_UP_TO else 1)
     finally:
         torch.set_num_threads(before)
 
@@ -79,6 +74,7 @@ def _one_length(loaded: LoadedModel, ids: Tensor, repeats: int) -> list[dict[str
 def _record(name: str, length: int, times: dict[str, list[float]], peaks: dict[str, int | None]) -> dict[str, Any]:
     peak, bare_peak = peaks[name], peaks["bare"]
     result: dict[str, Any] = {
+        "bench": "entropy",
         "contender": name,
         "tokens": length,
         "seconds": statistics.median(times[name]),

@@ -1,7 +1,7 @@
 """How fast is one training step? The sparse step against its peers, one process, ratios of time per step.
 
-Every contender trains a model of the same size on the same batch with the same fused Adam. Contenders take turns
-and the median of the turns counts, so a slow spell of the machine hits all of them.
+Every contender trains a model of the same size on the same batch with the same fused Adam. Contenders take turns;
+a ratio is the median over turns of the ratio within a turn, so that a slow spell of the machine hits both sides.
 """
 
 import time
@@ -53,10 +53,11 @@ def run(batch_size: int = 512, n: int = 30, k: int = 3, sizes: tuple[Size, ...] 
         for cot in (True, False):
             task = Parity(n=n, k=k, cot=cot)
             batch = task.sample(batch_size, torch.Generator().manual_seed(0))
-            times = {name: 1e3 * s for name, s in step_seconds(size, task, batch).items()}
+            turns = step_seconds(size, task, batch)
+            times = {name: 1e3 * median(of_contender) for name, of_contender in turns.items()}
+            ratios = {name: _ratio(turns[name], turns["sparse"]) for name in turns if name != "sparse"}
             flops = sparse_flops(size.decoder, task, batch)
             bar = size.bar_cot if cot else size.bar_no_cot
-            ratios = {name: t / times["sparse"] for name, t in times.items() if name != "sparse"}
             yield {
                 "bench": "train",
                 "model": size.name,
@@ -79,14 +80,14 @@ def scaling(batch_size: int = 512, n: int = 30, k: int = 3, d_model: int = 128) 
         task = Parity(n=p["n"], k=p["k"], cot=True)
         batch = task.sample(p["batch"], torch.Generator().manual_seed(0))
         size = Size(DecoderConfig(1, 1, p["d_model"], 4 * p["d_model"]), turns=9, bar_cot=0, bar_no_cot=0)
-        (seconds,) = _medians({"sparse": _sparse_step(size.decoder, task, batch)}, size.turns).values()
+        seconds = median(_turns({"sparse": _sparse_step(size.decoder, task, batch)}, size.turns)["sparse"])
         reference = reference or seconds
         growth = {"ms": round(1e3 * seconds, 2), "times_base": round(seconds / reference, 2)}
         yield {"bench": "train scaling", "doubled": doubled, **p, **growth}
 
 
-def step_seconds(size: Size, task: Parity, batch: Batch) -> dict[str, float]:
-    """Median seconds per training step of each contender."""
+def step_seconds(size: Size, task: Parity, batch: Batch) -> dict[str, list[float]]:
+    """Seconds per training step of each contender, turn by turn."""
     config, d_vocab, n_ctx = size.decoder, task.d_vocab, task.n_ctx
     plain, gpt2 = PlainDecoder(config, d_vocab, n_ctx), hf_gpt2(config, d_vocab, n_ctx)
     bridge = hooked_decoder(config, d_vocab, n_ctx, seed=0)
@@ -97,7 +98,7 @@ def step_seconds(size: Size, task: Parity, batch: Batch) -> dict[str, float]:
         "TransformerLens native": _step(bridge, lambda: hooked(batch.inputs, positions), batch),
         "HF GPT-2": _step(gpt2, lambda: hf_logits(gpt2, batch.inputs)[:, positions], batch),
     }
-    return _medians(contenders, size.turns)
+    return _turns(contenders, size.turns)
 
 
 def sparse_flops(config: DecoderConfig, task: Parity, batch: Batch) -> int:
@@ -133,14 +134,18 @@ def _step(model: nn.Module, logits: Callable[[], torch.Tensor], batch: Batch) ->
     return step
 
 
-def _medians(contenders: dict[str, Step], turns: int) -> dict[str, float]:
+def _turns(contenders: dict[str, Step], turns: int) -> dict[str, list[float]]:
     for step in contenders.values():
         step()  # warm-up: allocates Adam's state
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(turns):
         for name, step in contenders.items():
             times[name].append(_timed(step))
-    return {name: median(of_contender) for name, of_contender in times.items()}
+    return times
+
+
+def _ratio(first: list[float], second: list[float]) -> float:
+    return median(a / b for a, b in zip(first, second))
 
 
 def _timed(action: Callable[[], object]) -> float:

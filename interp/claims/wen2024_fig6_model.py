@@ -58,7 +58,7 @@ def items(preset: Fig6Model) -> list[Item]:
 def measure_model(item: Item, work: Path) -> pd.DataFrame:
     """Measures one of the two models on text with CoT."""
     from hf_analysis.measure import measure
-    from hf_analysis.pairs import require_same_tokenizer
+    from hf_analysis.models import require_same_tokenizer
     from hf_analysis.problems import load_problems
 
     p = item.parameters
@@ -70,8 +70,7 @@ def measure_model(item: Item, work: Path) -> pd.DataFrame:
 
 
 def _load(name: str) -> "LoadedModel":
-    from hf_analysis.models import load_model
-    from hf_analysis.pairs import untrained_twin
+    from hf_analysis.models import load_model, untrained_twin
 
     if name.startswith(UNTRAINED):
         return untrained_twin(load_model(name.removeprefix(UNTRAINED)), seed=0)

@@ -16,28 +16,50 @@ from probes.atomic import write_json
 class Bench:
     """Time the suite against its peers in one process and print ratios."""
 
-    what: tyro.conf.Positional[Literal["train", "all"]] = "all"
+    what: tyro.conf.Positional[Literal["entropy", "train", "all"]] = "all"
     """What to time."""
     json: Path | None = None
     """Also write the results as JSON to this file."""
-    threads: int = 1
-    """Threads for every contender."""
+    threads: int | None = None
+    """Threads for every contender; by default 1 for training and 2 for entropy."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs the benchmark and prints each result as it comes."""
+    """Runs the benchmarks and prints each result as it comes."""
     options = parse(Bench, arguments, "bench")
-    if options.threads < 1:
+    if options.threads is not None and options.threads < 1:
         raise ValueError(f"--threads must be at least 1, got {options.threads}")
-    torch.set_num_threads(options.threads)
-    records = _train(options.threads)
+    records = []
+    if options.what in ("entropy", "all"):
+        records += _entropy(options.threads or 2)
+    if options.what in ("train", "all"):
+        records += _train(options.threads or 1)
     if options.json is not None:
         write_json(options.json, records)
+
+
+def _entropy(threads: int) -> list[dict]:
+    from interp.bench import entropy
+
+    print(f"exact entropies of every head, built-in model, batch 1, {threads} thread(s)", flush=True)
+    records = []
+    for record in _shown(entropy.run(threads=threads), records):
+        memory, eager = record["peak_over_bare"], record["eager_over_this"]
+        parts = [f"{record['seconds']:7.2f} s", f"{record['over_bare']:5.2f}x the bare forward"]
+        if memory is not None:
+            parts.append(f"peak memory {memory:.2f}x")
+        if eager is not None:
+            parts.append(f"eager takes {eager:.2f}x this")
+        missed = [name[6:-4] for name, met in record.items() if name.startswith("meets_") and met is False]
+        bars = f"  MISSED: {', '.join(missed)}" if missed else ""
+        print(f"  T={record['tokens']:<5} {record['contender']:<16} {', '.join(parts)}{bars}", flush=True)
+    return records
 
 
 def _train(threads: int) -> list[dict]:
     from interp.bench import train
 
+    torch.set_num_threads(threads)
     records = []
     print(f"training step, parity n=30 k=3, batch 512, {threads} thread(s); ratio = peer's time / ours")
     for record in _shown(train.run(), records):

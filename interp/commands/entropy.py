@@ -13,8 +13,7 @@ from rich.console import Console
 
 from hf_analysis.conditions import find_condition
 from hf_analysis.measure import PAPER_CONDITIONS, measure
-from hf_analysis.models import LoadedModel, load_model
-from hf_analysis.pairs import require_same_tokenizer
+from hf_analysis.models import LoadedModel, load_model, require_same_tokenizer
 from hf_analysis.problems import Problem, load_problems
 from interp.claims import wen2024_fig6, wen2024_fig6_model
 from interp.claims.wen2024_fig6_model import AGAINST

@@ -10,7 +10,7 @@ import torch
 from tiny_models import build
 
 from hf_analysis import builtin_model
-from hf_analysis.models import LoadedModel, load_model, require_same_tokenizer
+from hf_analysis.models import LoadedModel, load_model, require_same_tokenizer, untrained_twin
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +157,11 @@ def test_the_conversion_equals_the_gguf_file(monkeypatch, tmp_path, builtin):
     assert converted.encode(text) == direct.encode(text) == builtin.encode(text)
     assert converted.digest == direct.digest == builtin.digest
     assert [path.name.startswith(".") for path in tmp_path.iterdir()] == [False]
+
+
+def test_the_untrained_twin_has_other_weights_and_the_same_tokens(builtin):
+    twin, again = untrained_twin(builtin, seed=0), untrained_twin(builtin, seed=0)
+    require_same_tokenizer(builtin, twin)
+    pairs = zip(builtin.model.parameters(), twin.model.parameters(), again.model.parameters())
+    assert all(ours.shape == theirs.shape and torch.equal(theirs, repeated) for ours, theirs, repeated in pairs)
+    assert not torch.equal(builtin.model.get_input_embeddings().weight, twin.model.get_input_embeddings().weight)
