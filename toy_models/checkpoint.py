@@ -46,5 +46,5 @@ def _checksum(tensors: dict[str, torch.Tensor], text: str) -> str:
     value = zlib.crc32(text.encode())
     for name in sorted(tensors):
         value = zlib.crc32(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode(), value)
-        value = zlib.crc32(tensors[name].cpu().reshape(-1).view(torch.uint8).numpy(), value)
+        value = zlib.crc32(tensors[name].cpu().reshape(-1).view(torch.uint8).numpy().data, value)
     return f"{value:08x}"
