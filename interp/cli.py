@@ -17,6 +17,7 @@ COMMANDS = {
     "train": "train one toy model on a task: cotlens train parity --out DIR",
     "entropy": "attention entropy of a pretrained model, with and without CoT, with controls",
     "claims": "list the papers' claims, or run and judge them",
+    "report": "one self-contained HTML page from the rows of runs",
     "bench": "time the training step against its peers, as ratios",
 }
 USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(

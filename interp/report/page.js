@@ -1,0 +1,67 @@
+// The page itself: data decoding, small DOM helpers, the board's filters.
+const data = JSON.parse(document.getElementById("data").textContent);
+const by = (id) => document.getElementById(id);
+
+// A packed column as a Float32Array; missing values are NaN.
+function column(packed) {
+  if (packed.decoded) return packed.decoded;
+  const text = atob(packed.data);
+  const bytes = Uint8Array.from(text, (c) => c.charCodeAt(0));
+  const raw = packed.dtype === "u1" ? bytes
+    : packed.dtype === "u2" ? new Uint16Array(bytes.buffer) : new Float32Array(bytes.buffer);
+  const missing = packed.dtype === "u1" ? 255 : packed.dtype === "u2" ? 65535 : NaN;
+  packed.decoded = Float32Array.from(raw, (v) => (v === missing ? NaN : packed.offset + packed.step * v));
+  packed.data = "";
+  return packed.decoded;
+}
+
+// Fills a select with [value, label] pairs and keeps the choice where it still exists.
+function fill(select, pairs, preferred) {
+  const earlier = select.value;
+  select.replaceChildren(...pairs.map(([value, label]) => {
+    const option = document.createElement("option");
+    option.value = String(value);
+    option.textContent = label;
+    return option;
+  }));
+  const values = pairs.map(([value]) => String(value));
+  const wanted = [earlier, String(preferred), values[0]].find((value) => values.includes(value));
+  if (wanted !== undefined) select.value = wanted;
+  select.disabled = pairs.length < 2;
+}
+
+const range = (n) => Array.from({ length: n }, (_, i) => i);
+const digits = (value, n = 3) => (Number.isFinite(value) ? value.toFixed(n).replace("-", "−") : "–");
+const signed = (value, n = 3) => (value > 0 ? "+" : "") + digits(value, n);
+const mean = (values) => values.reduce((sum, v) => sum + v, 0) / values.length;
+
+function startBoard() {
+  const buttons = [...document.querySelectorAll("#board-filters button")];
+  const paper = by("paper-filter");
+  let outcome = "all";
+  function show() {
+    let shown = 0, total = 0;
+    for (const group of document.querySelectorAll("#board tbody")) {
+      let inGroup = 0;
+      for (const row of group.querySelectorAll("tr.test")) {
+        const fits = (outcome === "all" || row.dataset.outcome === outcome)
+          && (paper.value === "all" || group.dataset.paper === paper.value);
+        row.hidden = !fits;
+        inGroup += fits;
+        total += 1;
+      }
+      group.hidden = inGroup === 0;
+      shown += inGroup;
+    }
+    by("board-count").textContent = shown === total ? "" : `${shown} of ${total} shown`;
+  }
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      outcome = button.dataset.verdict;
+      for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
+      show();
+    });
+  }
+  paper.addEventListener("change", show);
+  show();
+}

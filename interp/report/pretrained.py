@@ -1,0 +1,124 @@
+"""What can be explored of a pretrained model? Every head's numbers under every condition, and paired tests."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from interp.report.pack import packed, visible
+from interp.report.sources import Run
+from interp.report.tokens import token_data
+from interp.statistics import paired_difference, sign_flip_max_t
+
+METRICS = {
+    "min": "minimum (as published)",
+    "length_matched_min": "minimum, length-matched (controlled)",
+    "mean": "mean",
+    "q10": "10% quantile",
+    "sink_excluded_min": "minimum without the first token",
+    "sink_excluded_mean": "mean without the first token",
+    "sink_mass": "attention on the first token",
+}
+SHARED = "sink_mass"  # toy runs have it too: alone it makes no pretrained run
+N_FLIPS = 1999
+"""Sign flips for each max-T test where there are too many problems to enumerate: p-values down to 1/2000."""
+PLACE = ["condition", "unit", "layer", "head", "metric", "scope"]
+
+
+def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """One data set for each measured model."""
+    found = []
+    for run in runs:
+        table = run.table[run.table["metric"].isin(list(METRICS)) & (run.table["layer"] >= 0)]
+        measured = table.loc[table["metric"] != SHARED, "run"].unique()
+        sets = [one for name in measured for one in _data_sets(str(name), table[table["run"] == name])]
+        tokens = run.tokens if len(sets) == 1 else None  # a table of tokens does not say of which model they are
+        found += [(label, run.name, part, tokens) for label, part in sets]
+    labels = [label for label, *_ in found]
+    return [
+        _data_set(label if labels.count(label) == 1 else f"{label} ({directory})", part, tokens)
+        for label, directory, part, tokens in found
+    ]
+
+
+def _data_sets(name: str, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The rows of one model; where a place was measured in several settings, those of each setting."""
+    if not table.duplicated(PLACE).any():
+        return [(name, table)]
+    if table.duplicated([*PLACE, "setting", "step"]).any():
+        raise ValueError(f"run {name!r} has two values for one head of one problem; rows of two runs were mixed")
+    return [
+        (f"{name} {setting} at {step}" if step else f"{name} {setting}", part)
+        for (setting, step), part in table.groupby(["setting", "step"], sort=False)
+    ]
+
+
+def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> dict[str, Any]:
+    conditions = _ordered(table["condition"], ["cot", "no_cot"])
+    metrics = _ordered(table["metric"], list(METRICS))
+    scopes = _ordered(table["scope"], ["answer", "all"])
+    units = list(dict.fromkeys(table["unit"]))
+    n_layers, n_heads = int(table["layer"].max()) + 1, int(table["head"].max()) + 1
+    axes = (("metric", metrics), ("scope", scopes), ("condition", conditions), ("unit", units))
+    index = [pd.Categorical(table[name], categories=known).codes for name, known in axes]
+    values = np.full([*(len(known) for _, known in axes), n_layers, n_heads], np.nan)
+    values[(*index, table["layer"].to_numpy(), table["head"].to_numpy())] = table["value"].to_numpy()
+    lengths = table[table["metric"] != SHARED].groupby(["scope", "condition"])["n_tokens"].mean()
+    return {
+        "name": visible(label),
+        "layers": n_layers,
+        "heads": n_heads,
+        "conditions": [visible(name) for name in conditions],
+        "metrics": [[name, METRICS[name]] for name in metrics],
+        "scopes": [visible(name) for name in scopes],
+        "units": [visible(name) for name in units],
+        "values": packed(values),
+        "lengths": [[round(float(lengths.get((s, c), 0)), 1) for c in conditions] for s in scopes],
+        "tests": _tests(values, conditions),
+        "tokens": token_data(tokens, n_layers, n_heads),
+    }
+
+
+def declared_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:
+    """Which conditions are tested against each other: all against no_cot, and cot against the controls."""
+    against = [(c, "no_cot") for c in conditions if c != "no_cot" and "no_cot" in conditions]
+    controls = [("cot", c) for c in conditions if c not in ("cot", "no_cot") and "cot" in conditions]
+    return against + controls
+
+
+def _tests(
+    values: Float[np.ndarray, "metric scope condition unit layer head"], conditions: list[str]
+) -> list[dict[str, Any]]:
+    """For each declared pair, metric and scope: adjusted p of every head, and the mean difference."""
+    tests = []
+    for first, second in declared_pairs(conditions):
+        a, b = values[:, :, conditions.index(first)], values[:, :, conditions.index(second)]
+        for metric, scope in np.ndindex(a.shape[:2]):
+            difference = (a[metric, scope] - b[metric, scope]).reshape(a.shape[2], -1)
+            complete = ~np.isnan(difference).any(1)
+            if complete.sum() < 2:
+                continue
+            place = {"pair": [visible(first), visible(second)], "metric": metric, "scope": scope}
+            tests.append({**place, **_test(difference[complete])})
+    return tests
+
+
+def _test(difference: Float[np.ndarray, "problem head"]) -> dict[str, Any]:
+    """Heads by sign-flip max-T; the mean over heads with its interval over problems."""
+    by_head = sign_flip_max_t(difference, rng=0, n_flips=N_FLIPS)
+    by_problem = difference.mean(1)
+    mean = paired_difference(by_problem, np.zeros_like(by_problem), rng=0, n_resamples=N_FLIPS)
+    return {
+        "n": len(difference),
+        "p": packed(by_head.p_adjusted),
+        "smallest_p": round(by_head.smallest_p, 5),
+        "mean": [round(float(x), 5) for x in (mean.value, mean.low, mean.high)],
+    }
+
+
+def _ordered(column: pd.Series, first: list[str]) -> list[str]:
+    """The values of `column`: those of `first` in their order, then the others as they appear."""
+    present = list(dict.fromkeys(column))
+    return [name for name in first if name in present] + [name for name in present if name not in first]

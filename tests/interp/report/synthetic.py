@@ -1,0 +1,115 @@
+"""Small runs made by hand: what a report needs, without a model."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from interp.report.pretrained import METRICS
+from probes import rows
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><script>alert(2)</script>",
+    "<img src=x onerror=alert(3)>",
+    "\"'`><b>bold</b>",
+    "\u202eright to left\u202c",
+    "<!--",
+    "\u2028%{x}&lt;",
+)
+LAYERS, HEADS = 3, 4
+CONDITIONS = ("cot", "no_cot", "shuffled_tokens", "<i>filler</i>")
+
+
+def entropy_run(
+    directory: Path,
+    layers: int = LAYERS,
+    heads: int = HEADS,
+    n_problems: int = 8,
+    conditions: tuple[str, ...] = CONDITIONS,
+    seed: int = 0,
+    tokens: bool = True,
+) -> Path:
+    """A measurement in which cot lowers the plain minimum of every head, and nothing else."""
+    generator = np.random.default_rng(seed)
+    units = [f"{HOSTILE[i]} {i}" if i < len(HOSTILE) else f"problem-{i}" for i in range(n_problems)]
+    index = pd.MultiIndex.from_product(
+        [conditions, units, range(layers), range(heads), list(METRICS), ["all", "answer"]],
+        names=["condition", "unit", "layer", "head", "metric", "scope"],
+    )
+    table = index.to_frame(index=False)
+    value = generator.uniform(0.4, 0.6, len(table))
+    value[(table["condition"] == "cot") & (table["metric"] == "min")] -= 0.3
+    n_tokens = np.where(table["condition"] == "no_cot", 7, 100)
+    rows.write(directory / "rows.parquet", rows.table(run="tiny", value=value, n_tokens=n_tokens, **table))
+    if tokens:
+        _tokens(units[: len(HOSTILE)], layers, heads, conditions[:2], generator).to_parquet(
+            directory / "tokens.parquet"
+        )
+    (directory / "fingerprint.json").write_text(json.dumps({"model": "<b>tiny</b>", "conditions": list(conditions)}))
+    return directory
+
+
+def _tokens(units: list[str], layers: int, heads: int, conditions: tuple[str, ...], generator) -> pd.DataFrame:
+    tables = []
+    for unit in units:
+        for condition in conditions:
+            words = ["Question", unit, "?", "\n", f"<u>{condition}</u>", unit, "."]
+            layer, head, position = np.indices((layers, heads, len(words))).reshape(3, -1)
+            tables.append(
+                pd.DataFrame(
+                    {
+                        "problem": unit,
+                        "condition": condition,
+                        "layer": layer,
+                        "head": head,
+                        "position": position + 1,
+                        "token": np.asarray(words, dtype=object)[position],
+                        "part": np.where(position < 4, "question", "answer"),
+                        "value": generator.uniform(0, 1, len(layer)),
+                    }
+                )
+            )
+    return pd.concat(tables, ignore_index=True)
+
+
+def toy_run(directory: Path, seeds: int = 2, steps: tuple[int, ...] = (1000, 2000, 3000)) -> Path:
+    """A run of wen2024/fig3b: attention of 2 heads at several steps, for the test inputs and for two of them."""
+    generator = np.random.default_rng(1)
+    tables = [_toy_seed(str(seed), steps, generator) for seed in range(seeds)]
+    rows.write(directory / "rows.parquet", rows.concat(tables))
+    config = {"claim": "wen2024/fig3b", "preset": "smoke", "seeds": seeds, "hostile": HOSTILE[0]}
+    provenance = {"python": "3.11", "machine": "x", "packages": {"numpy": "2"}, "commit": "abc"}
+    (directory / "config.json").write_text(json.dumps({"config": config, "provenance": provenance}))
+    return directory
+
+
+def _toy_seed(seed: str, steps: tuple[int, ...], generator) -> pd.DataFrame:
+    setting, queries, n_keys = "d_model=32 k=2 n=8", (8, 9), 10
+    common = {"run": f"cot,seed={seed}", "condition": "cot", "unit": seed}
+    tables = []
+    for step in steps:
+        for scope in ("test", "input 0", "input 1"):
+            places = [f"{setting} key={key} query={query}" for query in queries for key in range(n_keys)]
+            at = {"setting": places, "step": step, "scope": scope, **common}
+            for head in range(2):
+                weights = generator.dirichlet(np.ones(n_keys), 2).ravel()
+                tables.append(rows.table(metric="attention", layer=0, head=head, value=weights, **at))
+            mask = [float(key in (query - 8, 5)) for query in queries for key in range(n_keys)]
+            tables.append(rows.table(metric="dependency", value=mask, **at))
+            if scope != "test":
+                keys = [f"{setting} key={key}" for key in range(n_keys)]
+                bits = generator.integers(0, 2, n_keys).astype(float)
+                tables.append(rows.table(metric="token", value=bits, setting=keys, step=step, scope=scope, **common))
+    evaluated = list(range(0, 3001, 250))
+    curve = {"setting": setting, "scope": "validation", "step": evaluated, **common}
+    for metric in ("accuracy", "token_accuracy", "loss", "train_loss"):
+        tables.append(rows.table(metric=metric, value=generator.uniform(0, 1, len(evaluated)), **curve))
+    for head in range(2):
+        entropy = generator.uniform(0, 1, len(evaluated))
+        tables.append(rows.table(metric="entropy_min", layer=0, head=head, value=entropy, **curve))
+    judged = {"setting": setting, "scope": "test", "step": steps[-1], **common}
+    metrics = ["top1_hit", "dependency_mass", "test_accuracy"]
+    tables.append(rows.table(metric=metrics, value=generator.uniform(0.2, 0.4, 3), **judged))
+    return rows.concat(tables)

@@ -1,0 +1,231 @@
+"""Is the page whole, deterministic, harmless and small, and does bad input leave everything as it was?"""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from interp.claim import load_claims
+from interp.cli import main
+from interp.report import build, write_report
+from interp.report.board import Entry, board_html, forest
+from interp.report.pack import visible
+from interp.report.pretrained import declared_pairs, pretrained_data
+from interp.report.sources import command, read_runs
+from interp.report.toy import toy_data
+from interp.statistics import sign_flip_max_t
+from interp.verdict import Verdict
+from probes import rows
+from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
+from tests.interp.report.test_pack import unpacked
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.fixture(scope="session")
+def text(page) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def test_the_same_rows_give_the_same_page_anywhere(runs, text, tmp_path):
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(runs, copy)
+    assert build([copy]) == text
+
+
+def test_a_page_is_rebuilt_without_torch(runs, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from interp.report import write_report\n"
+        "write_report([Path(sys.argv[1])], Path(sys.argv[2])); print('torch' in sys.modules)"
+    )
+    arguments = [sys.executable, "-c", code, str(runs), str(tmp_path / "r.html")]
+    assert subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+def test_nothing_in_the_page_points_outside(text):
+    for tag, attributes in Elements(text).found:
+        for name in ("src", "href", "action", "data", "srcset"):
+            assert attributes.get(name, "#").startswith(("#", "data:")), (tag, attributes)
+        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+    assert "default-src 'none'" in text
+
+
+def test_data_adds_no_element(text):
+    tags = [tag for tag, _ in Elements(text).found]
+    assert tags.count("script") == 3
+    assert not {"i", "u", "b", "iframe", "object"} & set(tags)
+    assert "\u202e" not in text
+
+
+def test_every_id_is_unique_and_every_link_arrives(text):
+    elements = Elements(text).found
+    ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = {a["href"][1:] for tag, a in elements if tag == "a"}
+    assert links <= set(ids)
+    for name in load_claims():
+        assert f"claim-{name.replace('/', '-')}" in links
+
+
+def test_a_page_without_explorers_needs_no_plotly(tmp_path):
+    table = rows.read(toy_run(tmp_path) / "rows.parquet")
+    metrics = ["top1_hit", "dependency_mass", "test_accuracy"]
+    (run,) = read_runs([tmp_path])
+    assert toy_data([replace(run, table=table[table["metric"].isin(metrics)])]) == []
+
+
+def test_size_of_a_demo(tmp_path):
+    conditions = ("cot", "no_cot", "shuffled_tokens", "filler")
+    entropy_run(tmp_path, layers=16, heads=17, n_problems=32, conditions=conditions, tokens=False)
+    assert write_report([tmp_path], tmp_path / "r.html") < 9e6
+
+
+def test_verdicts_and_reproduction_are_told(text):
+    assert "cotlens claims run wen2024/fig3b --preset smoke" in text
+    assert 'data-outcome="refuted"' in text
+    assert 'data-outcome="not run"' in text
+
+
+def test_commands_to_reproduce():
+    claim = load_claims()["wen2024/fig2"]
+    seven = command(claim, "smoke", {"claim": claim.id, "seeds": 7})
+    assert seven == "cotlens claims run wen2024/fig2 --preset smoke --seeds 7"
+    assert command(claim, "demo", {"claim": claim.id}) == "cotlens demo"
+    config = {
+        "command": "entropy",
+        "model": "a b",
+        "conditions": ["cot", "no_cot"],
+        "limit": None,
+        "paper_mode": True,
+    }
+    own = command(claim, "own", config)
+    assert own == "cotlens entropy --model 'a b' --conditions cot no_cot --paper-mode"
+
+
+def verdict(low: float, high: float, estimate: float = 1.0) -> Verdict:
+    return Verdict("wen2024/fig2", "part", "inconclusive", "q", estimate, low, high, 0.95, 0.5, "above", 3, "seeds")
+
+
+@pytest.mark.parametrize("low", [-np.inf, 0.0, np.inf])
+@pytest.mark.parametrize("high", [1.0, np.inf])
+def test_a_forest_plot_stays_in_its_frame(low, high):
+    drawn = forest(verdict(low, high, estimate=np.inf if low == np.inf else 1.0))
+    assert "nan" not in drawn.lower()
+    assert "inf" not in drawn.replace("interval", "")
+    shapes = [a for tag, a in Elements(drawn).found if tag in ("line", "rect")]
+    assert all(0 <= float(a[name]) <= 220 for a in shapes for name in ("x1", "x2", "x") if name in a)
+
+
+def test_a_claim_that_was_not_run_is_on_the_board():
+    claim = load_claims()["wen2024/fig2"]
+    assert "not run" in board_html([Entry(claim, "a")])
+
+
+def test_pairs_are_no_cot_and_the_controls_of_cot():
+    against = [("cot", "no_cot"), ("filler", "no_cot"), ("generated", "no_cot")]
+    controls = [("cot", "filler"), ("cot", "generated")]
+    assert declared_pairs(["cot", "no_cot", "filler", "generated"]) == against + controls
+
+
+def test_the_explorer_has_the_rows_and_the_tests(runs):
+    (one,) = pretrained_data(read_runs([runs / "entropy"]))
+    table = rows.read(runs / "entropy" / "rows.parquet")
+    names = [name for name, _ in one["metrics"]]
+    shape = (len(names), len(one["scopes"]), len(one["conditions"]), len(one["units"]), LAYERS, HEADS)
+    values = unpacked(one["values"]).reshape(shape)
+    row = table.iloc[1234]
+    place = (names.index(row["metric"]), one["scopes"].index(row["scope"]), one["conditions"].index(row["condition"]))
+    found = values[(*place, one["units"].index(visible(row["unit"])), row["layer"], row["head"])]
+    assert found == pytest.approx(row["value"], abs=1e-4)
+    assert len(one["tests"]) == len(declared_pairs(CONDITIONS)) * len(names) * 2
+    for test in one["tests"]:
+        changed = names[test["metric"]] == "min" and "cot" in test["pair"]
+        assert (unpacked(test["p"]) < 0.05).all() == changed
+    plain = next(t for t in one["tests"] if t["pair"] == ["cot", "no_cot"] and names[t["metric"]] == "min")
+    difference = values[plain["metric"], plain["scope"], 0] - values[plain["metric"], plain["scope"], 1]
+    direct = sign_flip_max_t(difference.reshape(len(difference), -1), rng=0)
+    np.testing.assert_allclose(unpacked(plain["p"]), direct.p_adjusted, atol=0.01)
+    assert plain["mean"][0] == pytest.approx(difference.mean(), abs=1e-4)
+
+
+def test_an_unmeasured_problem_is_missing_not_zero(tmp_path):
+    table = rows.read(entropy_run(tmp_path, tokens=False) / "rows.parquet")
+    gone = (table["unit"] == table["unit"].iloc[0]) & (table["condition"] == "cot")
+    rows.write(tmp_path / "rows.parquet", table[~gone].reset_index(drop=True))
+    (one,) = pretrained_data(read_runs([tmp_path]))
+    assert np.isnan(unpacked(one["values"])).sum() == gone.sum()
+    assert {t["n"] for t in one["tests"] if t["pair"] == ["cot", "no_cot"]} == {7}
+
+
+def test_the_toy_explorer_has_every_map(runs):
+    first, _ = toy_data(read_runs([runs / "fig3b"]))
+    assert first["maps"] == [[s, t] for s in ("input 0", "input 1", "test") for t in (1000, 2000, 3000)]
+    maps = unpacked(first["attention"]).reshape(9, 1, 2, 2, 10)
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-3)
+    assert first["needed"]["input 1"] == [[8, 0], [8, 5], [9, 1], [9, 5]]
+    assert set(first["tokens"]) == {"input 0", "input 1"}
+    assert len(first["curves"]["series"]) == 6
+
+
+DAMAGES = (
+    "no directory",
+    "no rows",
+    "damaged rows",
+    "damaged config",
+    "damaged tokens",
+    "unknown claim",
+    "other rows",
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_bad_input_is_one_line_and_leaves_the_page(damage, tmp_path, capsys):
+    directory, out = tmp_path / "run", tmp_path / "out" / "report.html"
+    out.parent.mkdir()
+    out.write_text("earlier")
+    if damage != "no directory":
+        directory.mkdir()
+    if damage not in ("no directory", "no rows"):
+        toy_run(directory)
+    if damage == "damaged rows":
+        (directory / "rows.parquet").write_bytes(b"PAR1 but not really")
+    if damage == "damaged tokens":
+        (directory / "tokens.parquet").write_bytes(b"PAR1 but not really")
+    if damage == "damaged config":
+        (directory / "config.json").write_text("{")
+    if damage == "unknown claim":
+        (directory / "config.json").write_text('{"config": {"claim": "nobody1999/fig1"}}')
+    if damage == "other rows":
+        rows.write(directory / "rows.parquet", rows.table(run="r", condition="c", unit="u", metric="m", value=1.0))
+    assert main(["report", str(directory), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert ("nobody1999" if damage == "unknown claim" else str(directory)) in said
+    assert out.read_text() == "earlier"
+    assert [file.name for file in out.parent.iterdir()] == ["report.html"]
+
+
+def test_the_command_says_where_the_page_is(tmp_path, capsys):
+    toy_run(tmp_path)
+    assert main(["report", str(tmp_path)]) == 0
+    assert str(tmp_path / "report.html") in capsys.readouterr().out
+    assert HOSTILE[0] not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_output_that_is_a_directory_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="needs a file name"):
+        write_report([toy_run(tmp_path)], tmp_path)

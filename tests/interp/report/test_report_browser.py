@@ -1,0 +1,254 @@
+"""Does the page work in a real browser: no error, no request, controls that change what is shown, text as text?"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interp.report.synthetic import CONDITIONS, HOSTILE
+
+ARTIFACTS = Path(__file__).parents[3] / "artifacts"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+QUIET = ("background-networking", "component-update", "sync", "default-apps", "extensions")
+ARGUMENTS = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser, page) -> Iterator:
+    """Opens the report; afterwards nothing may have gone wrong in it, and nothing may have left it."""
+    contexts, complaints, requests = [], [], []
+
+    def opened(**options):
+        options.setdefault("viewport", {"width": 1280, "height": 900})
+        context = browser.new_context(**options)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto(page.as_uri())
+        tab.wait_for_selector("html[data-ready]")
+        return tab
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert {url for url in requests if not url.startswith(("data:", "blob:"))} == {page.as_uri()}
+
+
+def saved(tab, name: str, selector: str | None = None) -> None:
+    """Keeps a picture for whoever looks at the artefacts."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    (tab.locator(selector) if selector else tab).screenshot(path=ARTIFACTS / f"{name}.png")
+
+
+def cells(tab, plot: str) -> list:
+    """The numbers of a heatmap as Plotly has them."""
+    return tab.evaluate("id => document.getElementById(id).data[0].z", plot)
+
+
+def test_the_board_filters(open_page):
+    tab = open_page()
+    shown = tab.locator("#board tr.test:visible")
+    everything = shown.count()
+    tab.click("button[data-verdict=refuted]")
+    assert 0 < shown.count() < everything
+    assert set(shown.evaluate_all("rows => rows.map(row => row.dataset.outcome)")) == {"refuted"}
+    assert f"of {everything} shown" in tab.inner_text("#board-count")
+    tab.click("button[data-verdict='not run']")
+    assert "not run" in shown.first.inner_text()
+    tab.click("button[data-verdict=all]")
+    tab.select_option("#paper-filter", "wen2024")
+    assert tab.locator("#board tbody:visible").evaluate_all("g => g.every(one => one.dataset.paper === 'wen2024')")
+    saved(tab, "report-board")
+
+
+def test_a_row_leads_to_its_section(open_page):
+    tab = open_page()
+    tab.click("#board a[href='#claim-wen2024-fig3b']")
+    assert tab.locator("#claim-wen2024-fig3b h3").is_visible()
+    assert tab.locator("#claim-wen2024-fig3b img").evaluate_all("found => found.every(i => i.naturalWidth > 100)")
+    saved(tab, "report-claim", "#claim-wen2024-fig3b")
+
+
+def test_the_heatmap_follows_its_controls(open_page):
+    tab = open_page()
+    seen = [cells(tab, "pt-map")]
+    for control, value in (("metric", "mean"), ("scope", "all"), ("first", "shuffled_tokens")):
+        tab.select_option(f"#pt-{control}", value)
+        seen.append(cells(tab, "pt-map"))
+    assert len({str(one) for one in seen}) == 4
+    assert "shuffled_tokens: mean" in tab.inner_text("#pt-map-title")
+
+
+def test_significance_is_marked_and_told(open_page):
+    tab = open_page()
+    assert "Significantly lower ▼ in 12 and higher ▲ in 0 of 12 heads" in tab.inner_text("#pt-published-note")
+    assert "lower ▼ in 0 and higher ▲ in 0" in tab.inner_text("#pt-controlled-note")
+    assert "cot has 100 tokens on average and no_cot 7" in tab.inner_text("#pt-length-text")
+    marks = tab.evaluate("document.getElementById('pt-published').data.map(trace => (trace.x || []).length)")
+    assert marks == [0, 12, 0]
+    tab.select_option("#pt-second", CONDITIONS[3])
+    tab.select_option("#pt-first", "shuffled_tokens")
+    assert "no test" in tab.inner_text("#pt-difference-note")
+    tab.select_option("#pt-first", "no_cot")
+    tab.select_option("#pt-second", "cot")
+    assert "higher ▲ in 12" in tab.inner_text("#pt-difference-note")  # the pair turned round
+    saved(tab, "report-pretrained", "#pretrained")
+
+
+def test_a_click_chooses_a_head(open_page):
+    tab = open_page()
+    before = tab.inner_text("#pt-problems-title")
+    wanted = "Layer 2, head 3"
+    assert wanted not in before
+    area = tab.locator("#pt-map .nsewdrag")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    area.click(position={"x": box["width"] * 3.5 / 4, "y": box["height"] * 2.5 / 3}, force=True)
+    tab.wait_for_selector(f"#pt-problems-title:has-text('{wanted}')")
+    assert wanted in tab.inner_text("#pt-problems-title")
+    assert (tab.input_value("#pt-layer"), tab.input_value("#pt-head")) == ("2", "3")
+    assert "of 8 problems" in tab.inner_text("#pt-problems-note")
+    tab.select_option("#pt-layer", "0")
+    assert "Layer 0, head 3" in tab.inner_text("#pt-problems-title")
+
+
+def test_hostile_text_stays_text(open_page):
+    tab = open_page()
+    elements = tab.locator("#pt-view *").count()
+    for number, text in enumerate(HOSTILE):
+        tab.select_option("#pt-problem", index=number)
+        assert tab.locator("#pt-view *").count() == elements  # tokens add no element of their own
+        wanted = text.replace("\u202e", "[U+202E]").replace("\u202c", "[U+202C]").replace("\u2028", "")
+        assert wanted in tab.inner_text("#pt-view").replace("\u2028", "")
+    assert "\u202e" not in tab.content()
+    assert tab.locator("#pretrained :is(img, b, i, u, script)").count() == 0
+    shown = tab.evaluate("document.getElementById('pt-problems').data.at(-1).text")
+    assert any("&lt;script&gt;" in name for name in shown)  # Plotly shows entities as characters
+
+
+def test_tokens_are_read_with_the_keyboard(open_page):
+    tab = open_page()
+    tab.focus("#pt-view")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
+    told = tab.inner_text("#pt-token")
+    assert told.startswith("Token 2 (question)")
+    assert "normalised entropy 0." in told
+    colours = tab.locator("#pt-view .token").evaluate_all("spans => spans.map(span => span.style.background)")
+    assert len(set(colours)) > 3
+    tab.select_option("#pt-head", "1")
+    assert tab.locator("#pt-view .token").evaluate_all("spans => spans.map(span => span.style.background)") != colours
+
+
+def test_the_slider_goes_through_the_checkpoints(open_page):
+    tab = open_page()
+    assert "3,000 samples (3 of 3)" in tab.inner_text("#toy-step-text")
+    last = cells(tab, "toy-map")
+    tab.focus("#toy-step")
+    tab.keyboard.press("ArrowLeft")
+    assert "2,000 samples (2 of 3)" in tab.inner_text("#toy-step-text")
+    assert "2,000 samples" in tab.inner_text("#toy-map-title")
+    assert cells(tab, "toy-map") != last
+    line = "document.getElementById('toy-curves').layout.shapes[0].x0"
+    assert tab.evaluate(line) == 2000
+    tab.click("#toy-play")
+    tab.wait_for_selector("#toy-step-text:has-text('3 of 3')")
+    tab.wait_for_selector("#toy-play:text-is('Play')")
+    assert cells(tab, "toy-map") == last
+
+
+def test_the_toy_map_follows_its_controls(open_page):
+    tab = open_page()
+    seen = [cells(tab, "toy-map")]
+    for control, value in (("head", "1"), ("scope", "input 1"), ("run", "1")):
+        tab.select_option(f"#toy-{control}", value)
+        seen.append(cells(tab, "toy-map"))
+    assert len({str(one) for one in seen}) == 4
+    labels = tab.evaluate("document.getElementById('toy-map').layout.xaxis.ticktext")
+    assert set(labels) == {"0", "1"}
+    circles = "document.getElementById('toy-map').data[1].x.length"
+    assert tab.evaluate(circles) == 4
+    tab.uncheck("#toy-mask")
+    assert tab.evaluate(circles) == 0
+    saved(tab, "report-toy", "#toy")
+
+
+CONTROLS = "[...document.querySelectorAll('a[href], button, select, input, summary, [tabindex=\"0\"]')]"
+FOCUSED = """(() => {
+    const e = document.activeElement, style = getComputedStyle(e);
+    const outlined = style.outlineStyle !== 'none' && style.outlineWidth !== '0px';
+    return [e.tagName, [...document.querySelectorAll('*')].indexOf(e), outlined];
+})()"""
+
+
+def test_every_control_is_reached_by_tab_and_named(open_page):
+    tab = open_page()
+    wanted = tab.evaluate(f"{CONTROLS}.filter(e => !e.disabled && e.checkVisibility()).length")
+    reached = set()
+    for _ in range(wanted + 2):
+        tab.keyboard.press("Tab")
+        tag, place, outlined = tab.evaluate(FOCUSED)
+        if tag != "BODY":
+            reached.add(place)
+            assert outlined, f"no visible focus on {tag}"
+    assert len(reached) == wanted
+    unnamed = "filter(e => !e.labels?.length && !e.textContent && !e.getAttribute('aria-label'))"
+    assert tab.evaluate(f"{CONTROLS}.{unnamed}.length") == 0
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark")])
+def test_small_screens_do_not_scroll_sideways(open_page, width, scheme):
+    tab = open_page(viewport={"width": width, "height": 800}, is_mobile=width < 500, color_scheme=scheme)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    ends = "[...document.querySelectorAll('.plot, select, img, table')].map(e => e.getBoundingClientRect().right)"
+    assert max(tab.evaluate(ends)) <= width
+    saved(tab, f"report-{width}")
+    saved(tab, f"report-{width}-pretrained", "#pretrained")
+
+
+def test_dark_and_paper_change_the_colours(open_page):
+    tab = open_page(color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    ink = "document.getElementById('pt-map').layout.font.color"
+    dark = tab.evaluate(background), tab.evaluate(ink)
+    saved(tab, "report-dark")
+    saved(tab, "report-dark-pretrained", "#pretrained")
+    tab.emulate_media(media="print")
+    tab.wait_for_selector("html[data-print]")
+    paper = tab.evaluate(background), tab.evaluate(ink)
+    assert paper == ("rgb(255, 255, 255)", "#1a1f29")
+    assert dark[0] != paper[0]
+    assert dark[1] != paper[1]
+    assert not tab.locator("nav").is_visible()
+    assert tab.locator("#board table").is_visible()
+    assert len(tab.pdf(format="A4")) > 20_000
+    tab.emulate_media(media="screen", color_scheme="light")
+    assert tab.evaluate(background) == "rgb(255, 255, 255)"
+
+
+def test_the_policy_stops_injected_scripts(browser, page, tmp_path):
+    injected = tmp_path / "injected.html"
+    text = page.read_text(encoding="utf-8")
+    injected.write_text(text.replace("<body>", "<body><script>window.harmed = true</script>", 1), encoding="utf-8")
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(injected.as_uri())
+    tab.wait_for_selector("html[data-ready]")
+    assert tab.evaluate("window.harmed") is None
+    context.close()
