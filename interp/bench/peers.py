@@ -1,6 +1,5 @@
 """The decoders that the training step is timed against: plain PyTorch with SDPA, and Hugging Face GPT-2."""
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -43,9 +42,9 @@ class PlainDecoder(nn.Module):
 
 def hf_gpt2(config: DecoderConfig, d_vocab: int, n_ctx: int) -> nn.Module:
     """Hugging Face GPT-2 of the same size with SDPA and no dropout."""
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import AutoModelForCausalLM, GPT2Config
 
-    return GPT2LMHeadModel(
+    return AutoModelForCausalLM.from_config(
         GPT2Config(
             vocab_size=d_vocab,
             n_positions=n_ctx,
@@ -58,12 +57,11 @@ def hf_gpt2(config: DecoderConfig, d_vocab: int, n_ctx: int) -> nn.Module:
             attn_pdrop=0.0,
             bos_token_id=None,
             eos_token_id=None,
-            attn_implementation="sdpa",
-        )
+        ),
+        attn_implementation="sdpa",
     )
 
 
 def hf_logits(model: nn.Module, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos vocab"]:
     """The logits at every position."""
-    with torch.enable_grad():
-        return model(input_ids=tokens, use_cache=False).logits
+    return model(input_ids=tokens, use_cache=False).logits

@@ -18,7 +18,7 @@ def test_all_contenders_find_the_same_minima():
 
 def test_records_hold_ratios_and_bars():
     threads = torch.get_num_threads()
-    records = bench.run(lengths=(32, 256), repeats=1, threads=1)
+    records = list(bench.run(lengths=(32, 256), repeats=1, threads=1))
     assert torch.get_num_threads() == threads
     assert [(r["contender"], r["tokens"]) for r in records] == [
         (name, n) for n in (32, 256) for name in ("bare", "cotlens", "eager", "transformerlens")
