@@ -16,12 +16,8 @@ RECORDED_PACKAGES = ("cotlens", "torch", "transformer-lens", "transformers", "nu
 LOCK = ".lock"
 
 
-@contextmanager
-def run_directory(path: Path, config: Mapping[str, Any], resume: bool) -> Iterator[Path]:
-    """`path`, created or resumed, locked against a second process; `config` decides whether it is the same run.
-
-    A directory with anything in it needs `resume`, and the configuration it was started with.
-    """
+def check_directory(path: Path, resume: bool) -> None:
+    """Refuses a directory that a run could not be started or resumed in; writes nothing."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file; --out needs a directory")
     if path.is_dir() and any(path.iterdir()) and not resume:
@@ -30,6 +26,15 @@ def run_directory(path: Path, config: Mapping[str, Any], resume: bool) -> Iterat
         raise ValueError(
             f"{path} holds {strangers[0]!r} and no config.json: no run to resume; choose another directory"
         )
+
+
+@contextmanager
+def run_directory(path: Path, config: Mapping[str, Any], resume: bool) -> Iterator[Path]:
+    """`path`, created or resumed, locked against a second process; `config` decides whether it is the same run.
+
+    A directory with anything in it needs `resume`, and the configuration it was started with.
+    """
+    check_directory(path, resume)
     path.mkdir(parents=True, exist_ok=True)
     with _locked(path):
         atomic.remove_leftovers(path)

@@ -24,8 +24,8 @@ class HeldOut:
     """Sorted."""
 
 
-def held_out(task: Task, n_validation: int, n_test: int, seed: int) -> HeldOut:
-    """Distinct validation and test sequences of `task`, drawn by `seed`."""
+def require_room(task: Task, n_validation: int, n_test: int) -> None:
+    """Refuses held-out sets that the task is too small for."""
     wanted = n_validation + n_test
     if n_validation < 1 or n_test < 1:
         raise ValueError(f"need at least one validation and one test input, got {n_validation} and {n_test}")
@@ -34,6 +34,12 @@ def held_out(task: Task, n_validation: int, n_test: int, seed: int) -> HeldOut:
             f"{task.name} has {task.n_inputs} distinct inputs, too few to hold out {n_validation} + {n_test} "
             f"and still train on the rest (need at least {2 * wanted}); enlarge the task or hold out fewer"
         )
+
+
+def held_out(task: Task, n_validation: int, n_test: int, seed: int) -> HeldOut:
+    """Distinct validation and test sequences of `task`, drawn by `seed`."""
+    require_room(task, n_validation, n_test)
+    wanted = n_validation + n_test
     generator = torch.Generator().manual_seed(seed)
     batch = task.sample(wanted, generator)
     while len(keys := sequence_keys(batch).unique()) < wanted:  # unique also sorts

@@ -4,6 +4,8 @@ A mutable `Trainer` yields an immutable `TrainResult`. Its whole state is in the
 killed and resumed ends with the same bits as one that never stopped.
 """
 
+import hashlib
+import json
 import math
 import time
 from collections.abc import Callable
@@ -216,10 +218,10 @@ class Trainer:
         _require_same(path, _jsonable(self.identity), state.get("identity", {}))
         try:
             load_weights(self.model, {n[6:]: t for n, t in tensors.items() if n.startswith("model.")})
+            self.samples = int(state["samples"])
             self._restore_optimiser(tensors)
             self.data.set_state(tensors["generator.data"])
             self.noise.set_state(tensors["generator.dropout"])
-            self.samples = int(state["samples"])
             self.history = [_evaluation(entry) for entry in state["history"]]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"checkpoint {path} is incomplete: {error!r}") from error
@@ -230,6 +232,9 @@ class Trainer:
             if name.startswith("adam."):
                 _, index, key = name.split(".")
                 states.setdefault(int(index), {})[key] = tensor
+        expected = len(list(self.model.parameters())) if self.samples else 0
+        if len(states) != expected or any(s.keys() != {"step", "exp_avg", "exp_avg_sq"} for s in states.values()):
+            raise KeyError(f"Adam's state of {len(states)} parameters instead of {expected}, or part of one")
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": states})
 
     def _dataset(self) -> Batch | None:
@@ -281,15 +286,11 @@ def _plain(config: object) -> dict:
 
 
 def _jsonable(identity: dict) -> dict:
-    import json
-
     return json.loads(json.dumps(identity))
 
 
 def _seed(seed: int, purpose: str) -> int:
     """Independent streams for independent purposes, from one seed."""
-    import hashlib
-
     return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:7], "big")
 
 

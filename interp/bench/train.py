@@ -30,8 +30,8 @@ class Size:
 
     decoder: DecoderConfig
     turns: int
-    bar_cot: float
-    bar_no_cot: float
+    bar_cot: int | float
+    bar_no_cot: int | float
 
     @property
     def name(self) -> str:

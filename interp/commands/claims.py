@@ -85,6 +85,7 @@ def run_claims(options: Run) -> None:
     from rich.console import Console
 
     from interp.board import entered
+    from interp.runs import check_directory
     from interp.sweep import run_claim
     from interp.verdict import verdict_table
     from probes.atomic import write_json
@@ -94,19 +95,21 @@ def run_claims(options: Run) -> None:
     if options.workers < 1:
         raise ValueError(f"--workers must be at least 1, got {options.workers}")
     claims = find_claims(options.ids)
+    directories = [options.out / claim.id.replace("/", "-") for claim in claims]
+    for directory in directories:
+        check_directory(directory, options.resume)
     verdicts = []
-    for claim in claims:
+    for claim, directory in zip(claims, directories):
         verdicts += run_claim(
             claim,
             options.preset,
-            options.out / claim.id.replace("/", "-"),
+            directory,
             seeds=options.seeds,
             resume=options.resume,
             workers=options.workers,
             report=lambda line: print(line, flush=True),
         )
     Console().print(verdict_table(verdicts))
-    directories = [options.out / claim.id.replace("/", "-") for claim in claims]
     write_json(options.out / "verdicts.json", entered([], directories))
     if options.record is not None:
         import json

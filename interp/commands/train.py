@@ -15,6 +15,7 @@ from interp.runs import run_directory
 from probes import atomic, rows
 from toy_models.measurement import attention_rows, dependence_rows, outcome_rows, training_rows
 from toy_models.models.decoder import DecoderConfig, weights
+from toy_models.splits import require_room
 from toy_models.task import Task, load_tasks, task_class
 from toy_models.training import Evaluation, TrainConfig, TrainResult, train
 
@@ -27,6 +28,8 @@ class Output:
     """Directory of the run."""
     resume: bool = False
     """Go on with the run in that directory."""
+    checkpoint_seconds: float = 20.0
+    """Least time between two checkpoints; what is trained after the last one is trained again on --resume."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -37,13 +40,16 @@ def main(arguments: Sequence[str]) -> None:
         print("cotlens train TASK --help lists a task's options.")
         return
     options = parse(_options(arguments[0]), arguments[1:], f"train {arguments[0]}")
-    run_training(options.task, options.decoder, options.training, options.output.out, options.output.resume)
+    run_training(options.task, options.decoder, options.training, options.output)
 
 
-def run_training(task: Task, decoder: DecoderConfig, config: TrainConfig, out: Path, resume: bool) -> TrainResult:
-    """Trains in the run directory `out` and leaves rows, weights and figures there."""
-    identity = {"task": task.name, **{k: asdict(v) for k, v in _parts(task, decoder, config).items()}}
-    with run_directory(out, identity, resume):
+def run_training(task: Task, decoder: DecoderConfig, config: TrainConfig, output: Output) -> TrainResult:
+    """Trains in the run directory and leaves rows, weights and figures there."""
+    require_room(task, config.n_validation, config.n_test)  # before anything is written
+    out = output.out
+    parts = {"parameters": task, "decoder": decoder, "training": config}
+    identity = {"task": task.name, **{name: asdict(part) for name, part in parts.items()}}  # pyright: ignore
+    with run_directory(out, identity, output.resume):
         checkpoint = out / "checkpoint.safetensors"
         with progress(f"training {task.name}", config.budget, "samples") as update:
 
@@ -51,7 +57,7 @@ def run_training(task: Task, decoder: DecoderConfig, config: TrainConfig, out: P
                 lowest = min(min(heads) for heads in e.entropies)
                 update(e.samples, f"accuracy {e.accuracy:.3f}, loss {e.loss:.3f}, lowest entropy {lowest:.3f}")
 
-            result = train(task, decoder, config, checkpoint, on_evaluation=show)
+            result = train(task, decoder, config, checkpoint, output.checkpoint_seconds, on_evaluation=show)
         write_run(out, task, result, unit=str(config.seed))
     _say(result, out)
     return result
@@ -89,10 +95,6 @@ def _options(task_name: str) -> Any:
     options = make_dataclass("Options", [(name, Annotated[kind, flat]) for name, kind in parts.items()])
     options.__doc__ = f"Train the {task_name} task. {task_class(task_name).__doc__}"
     return options
-
-
-def _parts(task: Task, decoder: DecoderConfig, config: TrainConfig) -> dict[str, Any]:
-    return {"parameters": task, "decoder": decoder, "training": config}
 
 
 def _say(result: TrainResult, out: Path) -> None:

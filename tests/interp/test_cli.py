@@ -111,7 +111,16 @@ def test_bad_numbers_are_refused_before_anything_is_written(case, capsys, tmp_pa
     base = [*TINY, "--out", str(tmp_path / "run")]
     error = refused(capsys, [*base, *options])
     assert all(text in error for text in expected), error
-    assert not [name for name in files(tmp_path) if "config" not in name and "lock" not in name]
+    assert files(tmp_path) == {}
+
+
+def test_no_claim_starts_if_one_of_them_cannot(capsys, tmp_path):
+    (tmp_path / "wen2024-fig3b").mkdir()
+    (tmp_path / "wen2024-fig3b" / "thesis.tex").write_text("precious")
+    before = files(tmp_path)
+    asked = ["claims", "run", "wen2024/fig2", "wen2024/fig3b", "--preset", "smoke", "--out", str(tmp_path)]
+    assert "wen2024-fig3b is not empty" in refused(capsys, asked)
+    assert files(tmp_path) == before
 
 
 def test_a_missing_out_is_named(capsys):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -304,21 +303,13 @@ COMMAND = [
     "train", "parity", "--n", "10", "--k", "2", "--no-cot", "--d-model", "32", "--budget", "60000",
     "--eval-every", "512", "--batch-size", "64", "--n-validation", "64", "--n-test", "64", "--no-stop-when-perfect",
 ]  # fmt: skip
-EAGER = """
-import functools, sys
-import interp.commands.train as command
-command.train = functools.partial(command.train, checkpoint_seconds=0.0)
-from interp.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 @pytest.mark.slow
 def test_a_killed_command_resumed_equals_one_never_interrupted(tmp_path, capsys):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    process = subprocess.Popen(
-        [sys.executable, "-c", EAGER, *COMMAND, "--out", str(killed)], stdout=subprocess.DEVNULL, env=os.environ
-    )
+    command = [sys.executable, "-m", "interp.cli", *COMMAND, "--checkpoint-seconds", "0", "--out", str(killed)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     path, deadline = killed / "checkpoint.safetensors", time.monotonic() + 120
     while not (path.exists() and _samples(path) >= 10_000):
         assert time.monotonic() < deadline
