@@ -3,7 +3,8 @@
 A condition turns a problem into a passage: the question and what follows it. `cot` against `no_cot` is the
 paper's comparison; the others hold one explanation fixed at a time: format (`cot_clean`), order
 (`shuffled_steps`, `shuffled_tokens`), length (`filler`), relevance (`swapped_cot`), authorship (`generated`).
-A passage depends on the seed, the problem and the set of problems only, never on their order.
+A passage depends on the seed, the problem and the set of problems only, never on their order. A condition is one
+function with one `@register`, here or in a plug-in (`probes.plugins`).
 """
 
 import random
@@ -19,6 +20,7 @@ from hf_analysis.problems import (
     stated_answer,
     without_annotations,
 )
+from probes.plugins import is_rerun, load_plugins
 
 MAX_NEW_TOKENS = 256
 MIN_NEW_TOKENS = 8
@@ -49,9 +51,9 @@ CONDITIONS: dict[str, Condition] = {}
 
 
 def register(condition: Condition) -> Condition:
-    """Makes `condition` known under its function's name; a name is taken once."""
+    """Makes `condition` known under its function's name; a name is taken once, except by a rerun cell."""
     name = condition.__name__
-    if name in CONDITIONS:
+    if name in CONDITIONS and not is_rerun(CONDITIONS[name], condition):
         raise ValueError(f"a condition named {name!r} is already registered")
     CONDITIONS[name] = condition
     return condition
@@ -59,6 +61,8 @@ def register(condition: Condition) -> Condition:
 
 def find_condition(name: str) -> Condition:
     """The condition registered as `name`; an unknown name lists the known ones."""
+    if name not in CONDITIONS:
+        load_plugins()
     if name not in CONDITIONS:
         raise ValueError(f"unknown condition {name!r}; the conditions are {', '.join(sorted(CONDITIONS))}")
     return CONDITIONS[name]

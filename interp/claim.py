@@ -1,7 +1,8 @@
 """What is a claim? A sentence of a paper, an experiment in independent items, and a test declared beforehand.
 
-A claim is one file in `claims/` with one `register`. Claim files import no torch at their top: `cotlens
-claims list` must answer at once, so whatever trains or loads a model is imported inside `measure`.
+A claim is one file in `claims/` with one `register`, or a plug-in (`probes.plugins`). Claim files import no torch
+at their top: `cotlens claims list` must answer at once, so whatever trains or loads a model is imported inside
+`measure`.
 """
 
 import importlib
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from interp.verdict import Verdict
+from probes.plugins import is_rerun, load_plugins
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,19 +85,20 @@ CLAIMS: dict[str, Claim] = {}
 
 
 def register(claim: Claim) -> Claim:
-    """Adds a claim to the registry; refuses an id already taken."""
-    if claim.id in CLAIMS:
+    """Adds a claim to the registry; refuses an id already taken, except by a rerun cell."""
+    if claim.id in CLAIMS and not is_rerun(CLAIMS[claim.id].measure, claim.measure):
         raise ValueError(f"claim {claim.id!r} is registered twice")
     CLAIMS[claim.id] = claim
     return claim
 
 
 def load_claims() -> dict[str, Claim]:
-    """Imports every file in `claims/` and returns the registry."""
+    """Imports every file in `claims/` and every plug-in, and returns the registry."""
     from interp import claims
 
     for module in pkgutil.iter_modules(claims.__path__):
         importlib.import_module(f"{claims.__name__}.{module.name}")
+    load_plugins()
     return CLAIMS
 
 

@@ -1,7 +1,7 @@
 """What is a reasoning task? Data, targets, and which earlier positions each target depends on.
 
-A task is one file in `tasks/` with one `@register`. Attention probes, head scores, knockouts and figures are
-derived from `dependencies`, so a new task gets all of them for free.
+A task is one file in `tasks/` with one `@register`, or a plug-in (`probes.plugins`). Attention probes, head
+scores, knockouts and figures are derived from `dependencies`, so a new task gets all of them for free.
 """
 
 import importlib
@@ -12,6 +12,8 @@ from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
+
+from probes.plugins import is_rerun, load_plugins
 
 UNSUPERVISED = -100
 """The target of a position that carries no loss; what `torch.nn.functional.cross_entropy` ignores."""
@@ -77,9 +79,9 @@ TaskClass = TypeVar("TaskClass", bound=type)
 
 
 def register(task_class: TaskClass) -> TaskClass:
-    """Adds a task class to the registry under its `name`; refuses a name already taken."""
+    """Adds a task class to the registry under its `name`; refuses a name already taken, except by a rerun cell."""
     name = task_class.name
-    if name in TASKS:
+    if name in TASKS and not is_rerun(TASKS[name], task_class):
         raise ValueError(f"task {name!r} is registered twice: {TASKS[name]} and {task_class}")
     TASKS[name] = task_class
     return task_class
@@ -94,9 +96,10 @@ def task_class(name: str) -> type:
 
 
 def load_tasks() -> dict[str, type]:
-    """Imports every file in `tasks/` and returns the registry."""
+    """Imports every file in `tasks/` and every plug-in, and returns the registry."""
     from toy_models import tasks
 
     for module in pkgutil.iter_modules(tasks.__path__):
         importlib.import_module(f"{tasks.__name__}.{module.name}")
+    load_plugins()
     return TASKS
