@@ -6,11 +6,13 @@ const by = (id) => document.getElementById(id);
 function column(packed) {
   if (packed.decoded) return packed.decoded;
   const text = atob(packed.data);
-  const bytes = Uint8Array.from(text, (c) => c.charCodeAt(0));
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
   const raw = packed.dtype === "u1" ? bytes
     : packed.dtype === "u2" ? new Uint16Array(bytes.buffer) : new Float32Array(bytes.buffer);
   const missing = packed.dtype === "u1" ? 255 : packed.dtype === "u2" ? 65535 : NaN;
-  packed.decoded = Float32Array.from(raw, (v) => (v === missing ? NaN : packed.offset + packed.step * v));
+  packed.decoded = new Float32Array(raw.length);
+  for (let i = 0; i < raw.length; i += 1) packed.decoded[i] = raw[i] === missing ? NaN : packed.offset + packed.step * raw[i];
   packed.data = "";
   return packed.decoded;
 }

@@ -88,7 +88,7 @@ def _summary(found: Sequence[Entry], data: dict[str, Any]) -> str:
     claims = len({entry.claim.id for entry in found})
     parts = [f"{tests} tests of {judged} out of {claims} claims from {_count(papers, 'paper')}"]
     models = len(data["pretrained"])
-    parts += [f"{_count(models, 'pretrained model')} measured"] if models else []
+    parts += [f"{_count(models, 'measurement')} of pretrained models"] if models else []
     parts += [f"{_count(len(data['toy']), 'toy run')} trained"] if data["toy"] else []
     return escaped("; ".join(parts) + ".")
 

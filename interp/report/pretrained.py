@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from interp.contrast import N_FLIPS
 from interp.report.pack import packed, visible
 from interp.report.sources import Run
 from interp.report.tokens import token_data
-from interp.statistics import paired_difference, sign_flip_max_t
+from interp.statistics import bootstrap_mean, sign_flip_max_t
 
 METRICS = {
     "min": "minimum (as published)",
@@ -22,13 +23,11 @@ METRICS = {
     "sink_mass": "attention on the first token",
 }
 SHARED = "sink_mass"  # toy runs have it too: alone it makes no pretrained run
-N_FLIPS = 1999
-"""Sign flips for each max-T test where there are too many problems to enumerate: p-values down to 1/2000."""
 PLACE = ["condition", "unit", "layer", "head", "metric", "scope"]
 
 
 def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    """One data set for each measured model."""
+    """One data set for each measured model, those with several conditions and many problems first."""
     found = []
     for run in runs:
         table = run.table[run.table["metric"].isin(list(METRICS)) & (run.table["layer"] >= 0)]
@@ -37,10 +36,11 @@ def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
         tokens = run.tokens if len(sets) == 1 else None  # a table of tokens does not say of which model they are
         found += [(label, run.name, part, tokens) for label, part in sets]
     labels = [label for label, *_ in found]
-    return [
+    sets = [
         _data_set(label if labels.count(label) == 1 else f"{label} ({directory})", part, tokens)
         for label, directory, part, tokens in found
     ]
+    return sorted(sets, key=lambda one: (len(one["conditions"]) < 2, -len(one["units"])))
 
 
 def _data_sets(name: str, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -59,7 +59,7 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
     conditions = _ordered(table["condition"], ["cot", "no_cot"])
     metrics = _ordered(table["metric"], list(METRICS))
     scopes = _ordered(table["scope"], ["answer", "all"])
-    units = list(dict.fromkeys(table["unit"]))
+    units = sorted(set(table["unit"]))  # the order in which claims flip signs, so that p-values agree with theirs
     n_layers, n_heads = int(table["layer"].max()) + 1, int(table["head"].max()) + 1
     axes = (("metric", metrics), ("scope", scopes), ("condition", conditions), ("unit", units))
     index = [pd.Categorical(table[name], categories=known).codes for name, known in axes]
@@ -108,8 +108,7 @@ def _tests(
 def _test(difference: Float[np.ndarray, "problem head"]) -> dict[str, Any]:
     """Heads by sign-flip max-T; the mean over heads with its interval over problems."""
     by_head = sign_flip_max_t(difference, rng=0, n_flips=N_FLIPS)
-    by_problem = difference.mean(1)
-    mean = paired_difference(by_problem, np.zeros_like(by_problem), rng=0, n_resamples=N_FLIPS)
+    mean = bootstrap_mean(difference.mean(1), rng=0)
     return {
         "n": len(difference),
         "p": packed(by_head.p_adjusted),

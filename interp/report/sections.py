@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from interp.report.board import Entry, badge, verdict_rows
 from interp.report.pack import escaped
-from interp.report.sources import Run
+from interp.report.sources import Judgement, Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,19 +36,27 @@ def _section(entry: Entry) -> str:
             f'<table class="board"><caption class="unseen">Tests of {escaped(claim.id)}</caption>'
             f"<tbody>{verdict_rows(judgement.verdicts, notes=True)}</tbody></table>"
         )
-    parts.append('<div class="claim-body">')
-    if judgement is not None:
-        figures = claim.figures(judgement.table)
-        drawn = "".join(_figure(name, figure, claim.id) for name, figure in figures.items())
-        parts.append(f'<div class="figures">{drawn}</div>')
-    parts.append(f'<div class="words"><h4>Test, declared before the data</h4>{_paragraphs(claim.test)}')
-    parts.append(f"<h4>What was scaled down</h4>{_paragraphs(claim.deviations)}")
+        parts.append(f'<div class="figures">{_figures(judgement)}</div>')
     command = judgement.command if judgement else f"cotlens claims run {claim.id}"
-    parts.append(f"<h4>To reproduce</h4><pre><code>{escaped(command)}</code></pre>")
-    if entry.run is not None:
-        parts.append(_provenance(entry.run))
-    parts.append('<p class="back"><a href="#board">Back to the board</a></p></div></div></section>')
+    parts += [
+        '<div class="words">',
+        f"<div><h4>Test, declared before the data</h4>{_paragraphs(claim.test)}</div>",
+        f"<div><h4>What was scaled down</h4>{_paragraphs(claim.deviations)}</div>",
+        f"</div><h4>To reproduce</h4><pre><code>{escaped(command)}</code></pre>",
+        _provenance(entry.run) if entry.run else "",
+        '<p class="back"><a href="#board">Back to the board</a></p></section>',
+    ]
     return "".join(parts)
+
+
+def _figures(judgement: Judgement) -> str:
+    claim = judgement.claim
+    try:
+        drawn = claim.figures(judgement.table)
+    except LookupError as error:
+        message = f"the figures of {claim.id} cannot be drawn from these rows: {type(error).__name__} {error}"
+        raise ValueError(message) from error
+    return "".join(_figure(name, figure, claim.id) for name, figure in drawn.items())
 
 
 def _figure(name: str, figure: "Figure", claim_id: str) -> str:

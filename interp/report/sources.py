@@ -82,7 +82,7 @@ def _claims(directory: Path, config: dict[str, Any]) -> list[tuple[str, str]]:
     if "claim" in config:
         return [(str(config["claim"]), str(config.get("preset", "own")))]
     file = directory / "verdicts.json"
-    return [(run["claim"], run["preset"]) for run in read_verdicts(file)] if file.is_file() else []
+    return [(run["claim"], run.get("preset", "own")) for run in read_verdicts(file)] if file.is_file() else []
 
 
 def _judged(directory: Path, table: pd.DataFrame, name: str, preset: str, config: dict[str, Any]) -> Judgement:

@@ -2,7 +2,8 @@
 startBoard();
 
 const redraws = [];
-const later = (work) => requestAnimationFrame(() => setTimeout(work, 0));
+const idle = window.requestIdleCallback || ((work) => setTimeout(work, 0));
+const later = (work) => requestAnimationFrame(() => idle(() => work(), { timeout: 300 }));
 
 // Plotly stands in the page as plain text, so that reading it does not hold up the first paint.
 function loadPlotly() {

@@ -30,7 +30,7 @@ function drawMap(run, step) {
   const needed = by("toy-mask").checked ? run.needed[map.scope] || run.needed.test || [] : [];
   const at = (query) => run.queries.indexOf(query);
   const every = Math.max(1, Math.ceil(run.keys / 24)), everyRow = Math.max(1, Math.ceil(rows / 14));
-  const keys = range(run.keys).filter((k) => k % every === 0 || tokens);
+  const keys = range(run.keys).filter((k) => k % every === 0 || (tokens && run.keys <= 70));
   const size = run.keys > 40 ? 6 : 11;
   const circles = { type: "scatter", mode: "markers", x: needed.map(([, key]) => key), y: needed.map(([query]) => at(query)), hoverinfo: "skip" };
   const traces = [{
@@ -57,7 +57,7 @@ function drawMap(run, step) {
   let mass = 0;
   for (const [query, key] of needed) mass += z[at(query)][key];
   by("toy-map-note").textContent = needed.length
-    ? `Circles: the tokens the answer depends on; they hold ${digits(mass / new Set(needed.map(([q]) => q)).size, 2)} of the attention on average.`
+    ? `Circles: the tokens the answer depends on; they hold ${digits(mass / new Set(needed.map(([q]) => q)).size, 2)} of the attention on average, the query itself counted too.`
     : "";
 }
 

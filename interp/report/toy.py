@@ -15,7 +15,7 @@ MOST_POINTS = 300
 
 
 def toy_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    """One data set for each toy run, those with attention maps first."""
+    """One data set for each toy run, those with the most attention maps first."""
     found = []
     for run in runs:
         table = run.table[run.table["metric"].isin([*CURVES, "attention", "dependency", "token"])]
@@ -26,7 +26,7 @@ def toy_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
         _data_set(name if names.count(name) == 1 else f"{name} ({directory})", of_run)
         for name, directory, of_run in found
     ]
-    return sorted(data, key=lambda one: not one["maps"])
+    return sorted(data, key=lambda one: -len(one["maps"]))
 
 
 def _data_set(name: str, table: pd.DataFrame) -> dict[str, Any]:

@@ -1,23 +1,26 @@
 """Is the page whole, deterministic, harmless and small, and does bad input leave everything as it was?"""
 
+import json
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from interp.claim import load_claims
 from interp.cli import main
+from interp.contrast import Side, contrast
 from interp.report import build, write_report
-from interp.report.board import Entry, board_html, forest
+from interp.report.board import Entry, board_html, entries, forest
 from interp.report.pack import visible
 from interp.report.pretrained import declared_pairs, pretrained_data
 from interp.report.sources import command, read_runs
 from interp.report.toy import toy_data
-from interp.statistics import sign_flip_max_t
 from interp.verdict import Verdict
 from probes import rows
 from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
@@ -88,7 +91,8 @@ def test_a_page_without_explorers_needs_no_plotly(tmp_path):
     assert toy_data([replace(run, table=table[table["metric"].isin(metrics)])]) == []
 
 
-def test_size_of_a_demo(tmp_path):
+def test_size_of_a_demo(tmp_path, monkeypatch):
+    monkeypatch.setattr("interp.report.pretrained.N_FLIPS", 99)  # p-values take the same room
     conditions = ("cot", "no_cot", "shuffled_tokens", "filler")
     entropy_run(tmp_path, layers=16, heads=17, n_problems=32, conditions=conditions, tokens=False)
     assert write_report([tmp_path], tmp_path / "r.html") < 9e6
@@ -156,10 +160,11 @@ def test_the_explorer_has_the_rows_and_the_tests(runs):
         changed = names[test["metric"]] == "min" and "cot" in test["pair"]
         assert (unpacked(test["p"]) < 0.05).all() == changed
     plain = next(t for t in one["tests"] if t["pair"] == ["cot", "no_cot"] and names[t["metric"]] == "min")
-    difference = values[plain["metric"], plain["scope"], 0] - values[plain["metric"], plain["scope"], 1]
-    direct = sign_flip_max_t(difference.reshape(len(difference), -1), rng=0)
-    np.testing.assert_allclose(unpacked(plain["p"]), direct.p_adjusted, atol=0.01)
-    assert plain["mean"][0] == pytest.approx(difference.mean(), abs=1e-4)
+    scope = one["scopes"][plain["scope"]]
+    direct = contrast(table, Side("cot", "min", scope), Side("no_cot", "min", scope))  # what the claims are judged by
+    np.testing.assert_allclose(unpacked(plain["p"]), direct.head_p_values().ravel(), atol=1e-4)
+    overall = direct.overall()
+    assert plain["mean"] == pytest.approx([overall.value, overall.low, overall.high], abs=1e-4)
 
 
 def test_an_unmeasured_problem_is_missing_not_zero(tmp_path):
@@ -169,6 +174,54 @@ def test_an_unmeasured_problem_is_missing_not_zero(tmp_path):
     (one,) = pretrained_data(read_runs([tmp_path]))
     assert np.isnan(unpacked(one["values"])).sum() == gone.sum()
     assert {t["n"] for t in one["tests"] if t["pair"] == ["cot", "no_cot"]} == {7}
+
+
+def judged_measurement(directory: Path, against: bool) -> pd.DataFrame:
+    """What `cotlens entropy` leaves: rows of one or two models, and verdicts that name their claims."""
+    table = rows.read(entropy_run(directory, conditions=("cot", "no_cot")) / "rows.parquet")
+    claims = ["wen2024/fig6", "wen2024/fig6-model"] if against else ["wen2024/fig6"]
+    if against:
+        rows.write(directory / "rows.parquet", rows.concat([table, table.assign(run="against tiny", value=0.9)]))
+    listed = [{"claim": name, "preset": "own", "command": "", "verdicts": []} for name in claims]
+    (directory / "verdicts.json").write_text(json.dumps(listed))
+    (directory / "config.json").write_text(json.dumps({"config": {"command": "entropy", "model": "tiny"}}))
+    return table
+
+
+@pytest.mark.parametrize("against", [False, True])
+def test_a_judged_measurement_is_on_the_board(against, tmp_path):
+    table = judged_measurement(tmp_path, against)
+    (run,) = read_runs([tmp_path])
+    assert run.judgements[0].verdicts == tuple(load_claims()["wen2024/fig6"].judge(table))
+    assert run.judgements[0].command == "cotlens entropy --model tiny"
+    assert [j.claim.id for j in run.judgements[1:]] == ["wen2024/fig6-model"] * against
+    found = entries(load_claims(), [run])
+    assert sum(entry.run is run for entry in found) == 1 + against
+
+
+def test_tokens_belong_to_a_single_model(tmp_path):
+    judged_measurement(tmp_path, against=False)
+    (one,) = pretrained_data(read_runs([tmp_path]))
+    assert len(one["tokens"]["texts"]) == 2 * len(HOSTILE)
+    judged_measurement(tmp_path, against=True)
+    assert [one["tokens"]["texts"] for one in pretrained_data(read_runs([tmp_path]))] == [[], []]
+
+
+def test_tokens_kept_by_the_items_of_a_claim_are_found(tmp_path):
+    entropy_run(tmp_path)
+    item = tmp_path / "items" / "problems=0-7"
+    item.mkdir(parents=True)
+    (tmp_path / "tokens.parquet").rename(item / "tokens.parquet")
+    (run,) = read_runs([tmp_path])
+    assert run.tokens is not None
+    assert len(run.tokens)
+
+
+def test_too_many_tokens_are_left_out_and_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("interp.report.tokens.MOST_VALUES", 400)  # a problem has 2 texts of 7 tokens and 12 heads
+    (one,) = pretrained_data(read_runs([entropy_run(tmp_path)]))
+    assert len({text["problem"] for text in one["tokens"]["texts"]}) == 2
+    assert one["tokens"]["left_out"] == len(HOSTILE) - 2
 
 
 def test_the_toy_explorer_has_every_map(runs):

@@ -32,7 +32,7 @@ def open_page(browser, page) -> Iterator:
 
     def opened(**options):
         options.setdefault("viewport", {"width": 1280, "height": 900})
-        context = browser.new_context(**options)
+        context = browser.new_context(reduced_motion="reduce", **options)  # no smooth scrolling to wait for
         contexts.append(context)
         tab = context.new_page()
         tab.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
