@@ -85,8 +85,9 @@ def run_claims(options: Run) -> None:
     from rich.console import Console
 
     from interp.board import entered
+    from interp.report import write_report
     from interp.runs import check_directory
-    from interp.sweep import run_claim
+    from interp.sweep import Pace, run_claim, seeded
     from interp.verdict import verdict_table
     from probes.atomic import write_json
 
@@ -98,25 +99,31 @@ def run_claims(options: Run) -> None:
     directories = [options.out / claim.id.replace("/", "-") for claim in claims]
     for directory in directories:
         check_directory(directory, options.resume)
+    presets = [seeded(claim.preset(options.preset), options.seeds) for claim in claims]
+    pace = Pace(sum(len(claim.items(preset)) for claim, preset in zip(claims, presets)))
+    again = f"--preset {options.preset}" + (f" --seeds {options.seeds}" if options.seeds is not None else "")
     verdicts = []
-    for claim, directory in zip(claims, directories):
+    for claim, preset, directory in zip(claims, presets, directories):
         verdicts += run_claim(
             claim,
             options.preset,
             directory,
-            seeds=options.seeds,
+            preset=preset,
+            command=f"cotlens claims run {claim.id} {again}",
             resume=options.resume,
             workers=options.workers,
+            pace=pace,
             report=lambda line: print(line, flush=True),
         )
     Console().print(verdict_table(verdicts))
     write_json(options.out / "verdicts.json", entered([], directories))
+    write_report(directories, options.out / "report.html")
     if options.record is not None:
         import json
 
         earlier = json.loads(options.record.read_text()) if options.record.exists() else []
         write_json(options.record, entered(earlier, directories))
-    print(f"rows, verdicts and figures are in {options.out}")
+    print(f"rows, verdicts and figures are in {options.out}; open {options.out / 'report.html'} in a browser")
 
 
 def show_board(options: Board) -> None:

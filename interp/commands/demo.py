@@ -7,24 +7,33 @@ from pathlib import Path
 from interp.claim import find_claims
 from interp.claims.wen2024_fig2 import Fig2
 from interp.claims.wen2024_fig3b import Fig3b, Width
+from interp.claims.wen2024_fig6 import Fig6
 from interp.cli import parse
 
 SMALL = {
     "wen2024/fig3b": Fig3b((Width(128, 512, n=20, k=5, lr=1e-4, budget=150_000),), 2048, 2048, seeds=3),
     "wen2024/fig2": Fig2(20, (1, 2, 3), ((1, 1),), 128, 512, (1e-4,), 250_000, 2048, 2048, seeds=3),
+    "wen2024/fig6": Fig6(
+        "builtin",
+        "builtin",
+        limit=32,
+        shard=16,
+        keep_tokens=2,
+        conditions=("cot", "no_cot", "shuffled_tokens", "filler"),
+    ),
 }
-"""The demo's versions of the claims: 20 bits and 3 seeds instead of the cpu preset's 30 or 40 bits and 5."""
+"""The demo's versions of the claims: 20 bits and 3 seeds, and 32 problems, instead of the cpu preset's numbers."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Train parity with and without chain of thought, look at the attention, and judge two claims.
+    """Train parity with and without chain of thought, measure a pretrained model, and judge what the paper claims.
 
     A second run in the same directory finds its work done and only judges and draws again.
     """
 
     out: Path = Path("demo")
-    """Directory for rows, verdicts and figures."""
+    """Directory for rows, verdicts, figures and the report."""
     workers: int = 2
     """Processes."""
 
@@ -33,24 +42,32 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the small claims and says what was found and where it is."""
     from rich.console import Console
 
-    from interp.sweep import run_claim
+    from interp.report import write_report
+    from interp.sweep import Pace, run_claim
     from interp.verdict import verdict_table
 
     options = parse(Demo, arguments, "demo")
-    print("Transformers learn the parity of secret bits: with chain of thought (CoT) and without.", flush=True)
-    verdicts, pictures = [], []
-    for claim in find_claims(list(SMALL)):
+    if options.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {options.workers}")
+    print("Does chain of thought (CoT) make attention sparse? Toy transformers on the parity of secret bits, and a")
+    print("pretrained language model on grade-school problems.", flush=True)
+    claims = find_claims(list(SMALL))
+    pace = Pace(sum(len(claim.items(SMALL[claim.id])) for claim in claims))
+    verdicts = []
+    for claim in claims:
         print(f"\n{claim.id}: {claim.sentence}", flush=True)
-        directory = options.out / claim.id.replace("/", "-")
         verdicts += run_claim(
             claim,
             "demo",
-            directory,
+            options.out / claim.id.replace("/", "-"),
             preset=SMALL[claim.id],
+            command="cotlens demo",
             resume=True,
             workers=options.workers,
+            pace=pace,
             report=lambda line: print(line, flush=True),
         )
-        pictures += sorted(directory.glob("figures/*.png"))
     Console().print(verdict_table(verdicts))
-    print("Figures:", *(f"  {picture}" for picture in pictures), sep="\n")
+    page = options.out / "report.html"
+    write_report([options.out], page)
+    print(f"Open {page} in a browser; figures are in {options.out}/*/figures.")

@@ -6,7 +6,7 @@ import pytest
 
 import interp.sweep
 from interp.claim import load_claims
-from interp.sweep import run_claim
+from interp.sweep import Pace, run_claim, seeded
 from probes import rows
 
 
@@ -58,19 +58,19 @@ def test_an_interrupted_sweep_resumes_to_the_same_files(claim, tiny, tmp_path, m
 
 
 def test_seeds_override_the_preset(claim, tiny, tmp_path):
-    run_claim(claim, "smoke", tmp_path / "r", preset=tiny, seeds=2)
+    run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2))
     assert rows.read(tmp_path / "r" / "rows.parquet")["unit"].unique().tolist() == ["0", "1"]
     with pytest.raises(ValueError, match=r"holds another run.*seeds: 2 there, 3 here"):
-        run_claim(claim, "smoke", tmp_path / "r", preset=tiny, seeds=3, resume=True)
+        run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 3), resume=True)
 
 
 def test_a_damaged_item_is_named_and_kept(claim, tiny, tmp_path):
-    run_claim(claim, "smoke", tmp_path / "r", preset=tiny, seeds=2)
+    run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2))
     damaged = next((tmp_path / "r" / "items").glob("*/rows.parquet"))
     damaged.write_bytes(damaged.read_bytes()[:100])
     before = files(tmp_path / "r")
     with pytest.raises(ValueError, match="is not a readable table of rows") as refusal:
-        run_claim(claim, "smoke", tmp_path / "r", preset=tiny, seeds=2, resume=True)
+        run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2), resume=True)
     assert str(damaged) in str(refusal.value)
     assert files(tmp_path / "r") == before
 
@@ -81,10 +81,12 @@ def test_items_of_one_name_are_refused(claim, tiny, tmp_path):
         run_claim(twice, "smoke", tmp_path / "r", preset=tiny)
 
 
-def test_progress_counts_and_names_the_items(claim, tiny, tmp_path):
-    said = []
-    run_claim(claim, "smoke", tmp_path / "r", preset=tiny, seeds=2, report=said.append)
-    assert [line.split("]")[0] for line in said] == ["wen2024/fig3b [1/2", "wen2024/fig3b [2/2"]
+def test_progress_names_the_items_and_counts_over_all_claims(claim, tiny, tmp_path):
+    said, pace = [], Pace(total=6)
+    pace.skip(4)
+    run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2), pace=pace, report=said.append)
+    assert [line.split(",")[0] for line in said] == ["wen2024/fig3b cot", "wen2024/fig3b cot"]
+    assert ["[5/6, about" in said[0], "[6/6, about 0 s left]" in said[1]] == [True, True]
 
 
 @pytest.mark.slow
