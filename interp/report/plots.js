@@ -22,7 +22,8 @@ function draw(id, traces, layout) {
     hoverlabel: { align: "left", bgcolor: colour("paper"), bordercolor: colour("line"), font: { color: colour("ink") } },
     showlegend: false, dragmode: false,
   };
-  const drawn = Plotly.react(place, traces, { ...common, ...layout }, { displayModeBar: false, responsive: true });
+  const width = document.documentElement.dataset.print ? { width: place.clientWidth } : {};
+  const drawn = Plotly.react(place, traces, { ...common, ...layout, ...width }, { displayModeBar: false, responsive: true });
   place.dataset.drawn = String(Number(place.dataset.drawn || 0) + 1);
   return drawn;
 }

@@ -33,5 +33,10 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 matchMedia("print").addEventListener("change", (event) => {
   if (event.matches) document.documentElement.dataset.print = "yes";
   else delete document.documentElement.dataset.print;
+  for (const details of document.querySelectorAll("details")) {  // paper cannot be clicked
+    if (event.matches && !details.open) details.dataset.opened = "yes";
+    if (details.dataset.opened) details.open = event.matches;
+    if (!event.matches) delete details.dataset.opened;
+  }
   redraw();
 });

@@ -237,8 +237,14 @@ def test_dark_and_paper_change_the_colours(open_page):
     assert dark[1] != paper[1]
     assert not tab.locator("nav").is_visible()
     assert tab.locator("#board table").is_visible()
+    assert tab.locator("details").evaluate_all("found => found.every(one => one.open)")
+    fits = "plots => plots.every(p => !p.clientWidth || p.querySelector('svg').clientWidth <= p.clientWidth)"
+    assert tab.evaluate("document.getElementById('pt-map').clientWidth") < 350  # two beside each other on A4
+    assert tab.locator(".plot").evaluate_all(fits)
     assert len(tab.pdf(format="A4")) > 20_000
     tab.emulate_media(media="screen", color_scheme="light")
+    tab.wait_for_selector("html:not([data-print])")
+    assert tab.locator("details[open]").count() == 0
     assert tab.evaluate(background) == "rgb(255, 255, 255)"
 
 
