@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -13,9 +14,9 @@ from interp.cli import parse
 class Report:
     """Draw the runs in one HTML file that needs neither a model nor a network: verdicts, figures, explorers."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN_DIR...")]
     """Run directories, or directories of run directories."""
-    out: Path | None = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.html")] = None
     """The file to write; report.html in the first directory if not given."""
 
 

@@ -47,7 +47,7 @@ function differenceNote({ test, marks, values }) {
   if (test.sign < 0) [ends[1], ends[2]] = [ends[2], ends[1]];
   const caution = test.smallest_p >= 0.05 ? " Too few problems for any head to be significant." : "";
   return `Mean over heads ${signed(ends[0])} [${signed(ends[1])}, ${signed(ends[2])}], ${test.n} problems. Significantly lower ▼ in `
-    + `${lower} and higher ▲ in ${marks.length - lower} of ${values.length} heads (paired sign-flip max-T, adjusted p < 0.05).${caution}`;
+    + `${lower} and higher ▲ in ${marks.length - lower} of ${values.length} heads (paired sign-flip max-T, p < 0.05 adjusted over heads).${caution}`;
 }
 
 function drawDifference(id, set, difference, largest, label) {
