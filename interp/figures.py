@@ -116,7 +116,8 @@ def attention_map(rows: pd.DataFrame, title: str) -> Figure:
                 needed["key"], needed["query"], s=26, facecolors="none", edgecolors=VERMILION, linewidths=1.1
             )
             axes.set_ylabel(f"layer {layer} head {head}\nquery position")
-            axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, nbins=10))
+            axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, nbins=10, min_n_ticks=1))
+        all_axes[-1].xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
         all_axes[-1].set_xlabel("key position (circle: the answer depends on this token)")
         all_axes[0].set_title(title)
         figure.colorbar(all_axes[0].images[0], ax=list(all_axes), label="mean attention weight", shrink=0.8)
