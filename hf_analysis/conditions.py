@@ -112,11 +112,12 @@ def shuffled_steps(problem: Problem, context: Context) -> Passage:
     A solution of one line has no other order and stays as it is.
     """
     steps = _steps(problem.solution)
+    ending = MARKER + problem.solution.rsplit(MARKER, 1)[1].rstrip()
     order = list(range(len(steps)))
     generator = _generator(context, problem, "shuffled_steps")
     while len(set(steps)) > 1 and [steps[i] for i in order] == steps:
         generator.shuffle(order)
-    return Passage(problem.question, " " + "\n".join([*(steps[i] for i in order), f"{MARKER} {problem.answer}"]))
+    return Passage(problem.question, " " + "\n".join([*(steps[i] for i in order), ending]))
 
 
 @register

@@ -39,8 +39,8 @@ class Prepared:
 def prepare(problem: Problem, conditions: Sequence[str], context: Context, share: bool = True) -> Prepared:
     """The passages of `problem` under `conditions`, as tokens and rows."""
     model = context.model
-    passages = tuple(find_condition(name)(problem, context) for name in conditions)
     try:
+        passages = tuple(find_condition(name)(problem, context) for name in conditions)
         tokens = [tokenise(model, passage) for passage in passages]
     except ValueError as error:
         raise ValueError(f"problem {problem.id}: {error}") from error

@@ -46,9 +46,12 @@ def measure(
     computes every passage on its own. `progress(done, total, problem_id)` is called after every problem.
     `run` names the run in the table (default: the model's name).
     """
-    _check(problems, conditions, batch_size, keep_tokens, paper_mode)
+    check_request(problems, conditions, batch_size, keep_tokens, paper_mode)
     context = Context(problems, seed, model, paper_mode)
     run = model.name if run is None else run
+    fixed = [name for name in conditions if name != "generated"]
+    for problem in problems if fixed else ():  # one that cannot be measured is refused before any is
+        prepare(problem, fixed, context, share)
     store = Store(out, problems, keep_tokens)
     store.open(fingerprint(model, problems, conditions, seed, keep_tokens, paper_mode, share, run), resume)
     size = batch_size or (8 if model.device.type == "cuda" else 1)
@@ -73,13 +76,14 @@ def measure(
     return store.finish(paper_mode)
 
 
-def _check(
+def check_request(
     problems: Sequence[Problem],
     conditions: Sequence[str],
     batch_size: int | None,
     keep_tokens: int,
     paper_mode: bool,
 ) -> None:
+    """Refuses what cannot be measured; needs no model."""
     for name in conditions:
         find_condition(name)
     if not conditions or len(set(conditions)) != len(conditions):

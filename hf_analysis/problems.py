@@ -183,9 +183,13 @@ def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _hub(name: str, split: str, offline: bool) -> Iterator[tuple[str, Any]]:
     import datasets
+    import huggingface_hub.constants
 
     configuration = "main" if name.endswith("gsm8k") else None
     download = datasets.DownloadConfig(local_files_only=offline)
+    if offline:  # local_files_only alone still asks the hub whether the dataset has changed
+        huggingface_hub.constants.HF_HUB_OFFLINE = True
+        datasets.config.HF_HUB_OFFLINE = True
     try:
         records = datasets.load_dataset(name, configuration, split=split, download_config=download)
     except Exception as error:  # the library raises many kinds for one fact: the dataset is not to be had

@@ -115,7 +115,6 @@ class Store:
         for table in tables:
             table.attrs = {}
         merged = rows.concat(tables)
-        rows.write(self.out / "rows.parquet", merged)
         if self.keep:
             kept = [pd.read_parquet(self._file("tokens", p)) for p in self.problems if self.keeps_tokens(p)]
             tokens = pd.concat(kept, ignore_index=True)
@@ -129,6 +128,7 @@ class Store:
         if paper_mode:
             summary["paper_quirks"] = paper_quirks(self.problems)
         write_json(self.out / "measurement.json", summary)
+        rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
         return merged
 
     def _file(self, folder: str, problem: Problem) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from interp.claim import load_claims
-from interp.verdict import Verdict
+from interp.verdict import Verdict, read_verdicts
 
 START, END = "<!-- board: cotlens claims board --readme README.md -->", "<!-- end of board -->"
 MARKS = {"supported": "✅ supported", "refuted": "❌ refuted", "inconclusive": "❔ inconclusive"}
@@ -43,6 +43,14 @@ def with_board(text: str, table: str) -> str:
     before, rest = text.split(START)
     _, after = rest.split(END)
     return f"{before}{START}\n{table}\n{END}{after}"
+
+
+def stored(path: Path) -> list[dict[str, Any]]:
+    """The runs in a verdicts.json as plain JSON, none if there is no such file; refuses any other file."""
+    if not path.exists():
+        return []
+    read_verdicts(path)
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def entered(earlier: list[dict[str, Any]], directories: Sequence[Path]) -> list[dict[str, Any]]:

@@ -29,7 +29,9 @@ class Preset(Protocol):
     """A frozen dataclass with a claim's numbers."""
 
     @property
-    def seeds(self) -> int: ...
+    def seeds(self) -> int:
+        """Replications by seed; 1 where problems, not seeds, are the unit of replication."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS = {
-    "demo": "train parity with and without CoT, look inside, judge two claims (a few minutes)",
+    "demo": "train toy models, measure a pretrained one, judge three claims, write a report (minutes)",
     "train": "train one toy model on a task: cotlens train parity --out DIR",
     "entropy": "attention entropy of a pretrained model, with and without CoT, with controls",
     "claims": "list the papers' claims, or run and judge them",
     "report": "one self-contained HTML page from the rows of runs",
-    "bench": "time the training step against its peers, as ratios",
+    "bench": "time the training step and the entropy measurement against their peers, as ratios",
 }
 USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(
     f"  {name:<8} {summary}\n" for name, summary in COMMANDS.items()
@@ -44,10 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("cotlens: interrupted; the same command with --resume goes on", file=sys.stderr)
         return 130
-    except (ValueError, OSError) as error:
-        if os.environ.get("COTLENS_TRACEBACK"):
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+        out_of_memory = isinstance(error, MemoryError) or "allocate memory" in str(error)
+        if os.environ.get("COTLENS_TRACEBACK") or (isinstance(error, RuntimeError) and not out_of_memory):
             raise
-        return _refuse(str(error))
+        return _refuse(f"out of memory: choose smaller sizes ({error})" if out_of_memory else str(error))
     return 0
 
 

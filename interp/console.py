@@ -40,9 +40,12 @@ def _bar(title: str, total: int, console: Console) -> Iterator[Update]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[text]}"),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[text]}", markup=False),
         TimeRemainingColumn(),
-    )  # fmt: skip
+    )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=total, text="")
         yield lambda done, text: bar.update(task, completed=done, text=text)

@@ -14,6 +14,8 @@ from interp.statistics import Interval, bootstrap_mean, sign_flip_max_t
 
 ALPHA = 0.05
 N_FLIPS = 4999
+FEWEST_FOR_HEADS = 6
+"""With n problems no sign-flip p-value is below 2^(1-n): fewer than six cannot reach ALPHA."""
 
 
 @dataclass(frozen=True)

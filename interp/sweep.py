@@ -11,6 +11,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -74,8 +75,8 @@ def run_claim(
 
 
 def seeded(preset: Preset, seeds: int | None) -> Preset:
-    """`preset` with another number of seeds, if one is given."""
-    if seeds is None:
+    """`preset` with another number of seeds, if one is given and seeds are what it replicates over."""
+    if seeds is None or preset.seeds == 1:
         return preset
     if seeds < 2:
         raise ValueError(f"--seeds must be at least 2, got {seeds}: an interval over seeds needs two")
@@ -105,6 +106,10 @@ def _measure_missing(
         try:
             for future in as_completed(submitted):
                 say(submitted[future], future.result())
+        except BrokenProcessPool as error:
+            raise ValueError(
+                "a worker process was killed, perhaps for lack of memory; finished items are kept: --resume goes on"
+            ) from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():

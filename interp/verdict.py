@@ -52,12 +52,22 @@ def judged(
     direction: Literal["above", "below"],
     unit: Literal["seeds", "problems", "runs"],
     note: str = "",
+    refuted_at: float | None = None,
 ) -> Verdict:
-    """The verdict that `interval` implies under the declared threshold and direction."""
+    """The verdict that `interval` implies under the declared threshold and direction.
+
+    `refuted_at` is for quantities whose zero means "no evidence", such as a likelihood ratio: short of the threshold
+    alone does not refute, the whole interval must lie beyond this other value.
+    """
+    outcome = decide(interval, threshold=threshold, direction=direction)
+    if outcome == "refuted" and refuted_at is not None:
+        outcome = (
+            "refuted" if decide(interval, threshold=refuted_at, direction=direction) == "refuted" else "inconclusive"
+        )
     return Verdict(
         claim=claim,
         part=part,
-        outcome=decide(interval, threshold=threshold, direction=direction),
+        outcome=outcome,
         quantity=quantity,
         estimate=float(interval.value),
         low=float(interval.low),

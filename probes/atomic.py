@@ -32,7 +32,12 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_file(path: Path, write: Callable[[Path], Any]) -> None:
     """Runs `write` on a temporary path and renames the result to `path`."""
     with replacing(path) as temporary:
-        write(temporary)
+        try:
+            write(temporary)
+        except (OSError, ValueError):
+            raise
+        except Exception as error:  # a library's own error, such as safetensors' on a full disk
+            raise OSError(f"{path} could not be written: {error}") from error
 
 
 def write_text(path: Path, text: str) -> None:

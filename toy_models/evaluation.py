@@ -46,7 +46,8 @@ def attention_patterns(
     model: TransformerBridge, inputs: Int[Tensor, "batch pos"]
 ) -> Float[Tensor, "layer batch head query key"]:
     """`hook_pattern` of every layer; for one layer read from the sparse step's table, which is the same."""
-    if len(model.blocks) == 1 and why_not_sparse(model, inputs.shape[1]) is None:
+    hooked = any(point.fwd_hooks for point in model.hook_dict.values())
+    if len(model.blocks) == 1 and not hooked and why_not_sparse(model, inputs.shape[1]) is None:
         return SparseForward(model).first_pattern(inputs)[None]
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(len(model.blocks))]
     parts = []

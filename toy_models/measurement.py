@@ -99,6 +99,7 @@ def attention_rows(
     Scope `test`: the mean over `batch`. Scopes `input 0`, `input 1`, ...: the first `n_inputs` sequences, whose
     tokens are rows of metric `token`.
     """
+    n_inputs = min(n_inputs, len(batch))
     patterns = attention_patterns(model, batch.inputs)
     supervised = batch.supervised
     common = {"run": run, "condition": condition, "unit": unit, "step": step}

@@ -277,7 +277,7 @@ class Trainer:
         if not math.isfinite(loss) or loss > DIVERGED * math.log(self.task.d_vocab):
             raise TrainingDiverged(
                 f"the loss is {loss:.3g} after {self.samples} samples: training diverged; lower lr "
-                f"(now {self.config.lr:g}). The last checkpoint is from before"
+                f"(now {self.config.lr:g}). A checkpoint, if there is one, is from before"
             )
 
 

@@ -29,6 +29,8 @@ POINTS = 0.95
 
 SNAPSHOTS = 8
 """Attention maps kept of the first seed's training."""
+SOLVED = 0.99
+"""The test accuracy from which on a model has learned the task; one that has not says nothing about attention."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,13 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     found = with_settings(rows[rows["metric"].isin(["top1_hit", "dependency_mass", "test_accuracy"])])
     verdicts = []
     for (d_model, n, k), group in found.groupby(["d_model", "n", "k"]):
-        by_seed = group.groupby(["metric", "unit"])["value"].mean()
-        accuracy = by_seed["test_accuracy"].mean()
+        by_seed = group.groupby(["metric", "unit"])["value"].mean().unstack("metric")
+        solved = by_seed[by_seed["test_accuracy"] >= SOLVED]
         where = f"d_model={d_model:.0f}, n={n:.0f}, k={k:.0f}"
-        note = f"mean test accuracy of the models {accuracy:.4f}"
+        note = f"{len(solved)} of {len(by_seed)} models reach {SOLVED:.0%} test accuracy; only these are judged"
         verdicts.append(
             judged(
-                _share(by_seed["top1_hit"]),
+                _share(solved["top1_hit"]),
                 claim=ID,
                 part=f"points at S[i] ({where})",
                 quantity="share of steps whose largest attention weight is on S[i]",
@@ -122,7 +124,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
         )
         verdicts.append(
             judged(
-                _share(by_seed["dependency_mass"]),
+                _share(solved["dependency_mass"]),
                 claim=ID,
                 part=f"one-hot on S[i] ({where})",
                 quantity="attention mass on S[i], mean over steps",
@@ -136,7 +138,9 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
 
 
 def _share(by_seed: pd.Series) -> Interval:
-    """The mean over seeds with its interval, cut to the range that a share can have."""
+    """The mean over seeds with its interval, cut to the range that a share can have; open below two seeds."""
+    if len(by_seed) < 2:
+        return Interval(float(by_seed.mean()) if len(by_seed) else 0.5, 0.0, 1.0, 0.95, max(len(by_seed), 1))
     mean = bootstrap_mean(by_seed.to_numpy(), rng=0)
     return replace(mean, low=max(mean.low, 0.0), high=min(mean.high, 1.0))
 
@@ -163,7 +167,8 @@ register(
             "to other tokens: each row of the attention is one-hot on S[i]."
         ),
         test=(
-            "On test inputs, averaged over steps, by seed: the share of steps whose largest attention weight is on "
+            f"Models with a test accuracy of at least {SOLVED:g}; on test inputs, averaged over steps, by seed: the "
+            "share of steps whose largest attention weight is on "
             f"S[i] exceeds {POINTS:g}; the attention mass on S[i] exceeds {ONE_HOT:g}. 95% interval over seeds."
         ),
         deviations=str(__doc__).split("\n\n", 1)[1],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claim import Claim, Item, register
-from interp.contrast import Contrast, Side, contrast
+from interp.contrast import FEWEST_FOR_HEADS, Contrast, Side, contrast
 from interp.verdict import Verdict, judged
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Fig6:
     conditions: tuple[str, ...] = ("cot", "no_cot", "cot_clean", "shuffled_tokens", "filler")
     keep_tokens: int = 0
     seeds: int = 1
-    """Seeds of the conditions; problems, not seeds, are the unit of replication here."""
+    """Problems, not seeds, are the unit of replication."""
 
 
 PRESETS = {
@@ -137,8 +137,10 @@ def _contrasts(rows: pd.DataFrame) -> dict[str, Contrast]:
 
 
 def _heads_note(found: Contrast) -> str:
-    lower, higher = found.head_shares()
     means = f"{found.first.mean():.3f} against {found.second.mean():.3f}"
+    if len(found.first) < FEWEST_FOR_HEADS:
+        return f"{means}; single heads cannot be told apart with {len(found.first)} problems"
+    lower, higher = found.head_shares()
     return f"{means}; {lower:.0%} of heads clearly lower, {higher:.0%} clearly higher (max-T, familywise 5%)"
 
 

@@ -40,7 +40,7 @@ class Fig6Model:
     data: str
     limit: int | None
     seeds: int = 1
-    """Seeds of the problems' conditions; problems are the unit of replication."""
+    """Problems, not seeds, are the unit of replication."""
 
 
 PRESETS = {
@@ -82,9 +82,11 @@ def _contrasts(rows: pd.DataFrame) -> tuple[str, dict[str, Contrast]]:
     ours = next(run for run in runs if not run.startswith(AGAINST))
     other = next(run for run in runs if run.startswith(AGAINST))
     tests = {"as published": ("min", "all"), "answer tokens, mean": ("mean", "answer")}
+    measured = set(zip(rows["metric"], rows["scope"]))
     found = {
         part: contrast(rows, Side("cot", metric, scope, run=ours), Side("cot", metric, scope, run=other))
         for part, (metric, scope) in tests.items()
+        if (metric, scope) in measured  # paper mode measures the published reduction only
     }
     kind = "control: trained against untrained" if UNTRAINED in other else f"{ours} {other}"
     return kind, found

@@ -84,7 +84,7 @@ def run_claims(options: Run) -> None:
     """Runs the claims one after another and prints the verdicts."""
     from rich.console import Console
 
-    from interp.board import entered
+    from interp.board import entered, stored
     from interp.report import write_report
     from interp.runs import check_directory
     from interp.sweep import Pace, run_claim, seeded
@@ -99,7 +99,13 @@ def run_claims(options: Run) -> None:
     directories = [options.out / claim.id.replace("/", "-") for claim in claims]
     for directory in directories:
         check_directory(directory, options.resume)
+    ledger = options.out / "verdicts.json"
+    if (options.out / "report.html").exists() and not ledger.exists():
+        raise ValueError(f"{options.out} holds a report.html that no run of claims made; choose another directory")
+    ledgers = {ledger: stored(ledger)} | ({options.record: stored(options.record)} if options.record else {})
     presets = [seeded(claim.preset(options.preset), options.seeds) for claim in claims]
+    if options.seeds is not None and all(preset.seeds == 1 for preset in presets):
+        raise ValueError("these claims replicate over problems, not over seeds: --seeds does not apply")
     pace = Pace(sum(len(claim.items(preset)) for claim, preset in zip(claims, presets)))
     again = f"--preset {options.preset}" + (f" --seeds {options.seeds}" if options.seeds is not None else "")
     verdicts = []
@@ -116,13 +122,9 @@ def run_claims(options: Run) -> None:
             report=lambda line: print(line, flush=True),
         )
     Console().print(verdict_table(verdicts))
-    write_json(options.out / "verdicts.json", entered([], directories))
-    write_report(directories, options.out / "report.html")
-    if options.record is not None:
-        import json
-
-        earlier = json.loads(options.record.read_text()) if options.record.exists() else []
-        write_json(options.record, entered(earlier, directories))
+    for file, earlier in ledgers.items():
+        write_json(file, entered(earlier, directories))
+    write_report([options.out], options.out / "report.html")
     print(f"rows, verdicts and figures are in {options.out}; open {options.out / 'report.html'} in a browser")
 
 

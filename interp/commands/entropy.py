@@ -1,7 +1,8 @@
 """cotlens entropy: normalised attention entropy of a pretrained model, with and without CoT."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,8 +12,7 @@ import tyro
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from hf_analysis.conditions import find_condition
-from hf_analysis.measure import PAPER_CONDITIONS, measure
+from hf_analysis.measure import PAPER_CONDITIONS, check_request, measure
 from hf_analysis.models import LoadedModel, load_model, require_same_tokenizer
 from hf_analysis.problems import Problem, load_problems
 from interp.claims import wen2024_fig6, wen2024_fig6_model
@@ -20,7 +20,7 @@ from interp.claims.wen2024_fig6_model import AGAINST
 from interp.cli import parse
 from interp.console import progress
 from interp.figures import save_figures
-from interp.runs import run_directory
+from interp.runs import check_directory, run_directory
 from interp.verdict import Verdict, verdict_table
 from probes import atomic, rows
 
@@ -75,22 +75,24 @@ class Entropy:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Checks the problems, loads the models, measures, judges and draws."""
+    """Checks everything that can be checked, loads the models, measures, judges and draws."""
     options = parse(Entropy, arguments, "entropy")
     conditions = PAPER_CONDITIONS if options.paper_mode else options.conditions
-    for name in conditions:
-        find_condition(name)
-    problems = load_problems(options.data, limit=options.limit, seed=options.seed, offline=options.offline)
+    if options.against is not None and "cot" not in conditions:
+        raise ValueError("--against compares two models on text with CoT: add cot to --conditions")
     if options.threads is not None:
         if options.threads < 1:
             raise ValueError(f"--threads must be at least 1, got {options.threads}")
         torch.set_num_threads(options.threads)
+    check_directory(options.out, options.resume)
+    problems = load_problems(options.data, limit=options.limit, seed=options.seed, offline=options.offline)
+    check_request(problems, conditions, options.batch_size, options.keep_tokens, options.paper_mode)
+    model = _loaded(options, options.model)
+    against = None if options.against is None else _loaded(options, options.against)
+    if against is not None:
+        require_same_tokenizer(model, against)
     identity = {k: v for k, v in asdict(options).items() if k not in ("out", "resume", "offline")}
     with run_directory(options.out, {"command": "entropy", **identity}, options.resume):
-        model = _loaded(options, options.model)
-        against = None if options.against is None else _loaded(options, options.against)
-        if against is not None:
-            require_same_tokenizer(model, against)
         table = _measured(options, model, problems, conditions, options.out)
         verdicts = _conclude(wen2024_fig6.judge, wen2024_fig6.figures, table, options.out)
         if against is not None:
@@ -158,14 +160,26 @@ def _conclude(
 
 
 def _write_verdicts(options: Entropy, verdicts: Sequence[Verdict]) -> None:
-    command = f"cotlens entropy --model {options.model} --data {options.data}"
     runs = [
         {
             "claim": claim,
             "preset": "own",
-            "command": command,
+            "command": _command(options),
             "verdicts": [v.record() for v in verdicts if v.claim == claim],
         }
         for claim in dict.fromkeys(v.claim for v in verdicts)
     ]
     atomic.write_json(options.out / "verdicts.json", runs)
+
+
+def _command(options: Entropy) -> str:
+    """The command that makes this run again: every option that differs from its default."""
+    words = ["cotlens", "entropy"]
+    for field in fields(Entropy):
+        value = getattr(options, field.name)
+        if field.name in ("out", "resume") or value == field.default:
+            continue
+        words.append(f"--{field.name.replace('_', '-')}")
+        if value is not True:
+            words += [str(part) for part in value] if isinstance(value, tuple) else [str(value)]
+    return shlex.join(words)

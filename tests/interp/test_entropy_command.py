@@ -73,3 +73,35 @@ def test_a_malformed_record_is_refused_before_a_model_is_loaded(tmp_path, capsys
     assert main(["entropy", "--data", str(data), "--model", "./nowhere", "--out", str(tmp_path / "x")]) == 2
     assert "bad.jsonl, line 2" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def test_a_refused_request_leaves_nothing_so_the_corrected_one_runs(tmp_path):
+    out = ["entropy", "--limit", "2", "--out", str(tmp_path / "x")]
+    for wrong in (
+        ["--keep-tokens", "-1"],
+        ["--batch-size", "0"],
+        ["--model", "./nowhere"],
+        ["--conditions", "cot", "cot"],
+    ):
+        assert main([*out, *wrong]) == 2
+        assert not (tmp_path / "x").exists()
+
+
+def test_paper_mode_compares_two_models(tmp_path, capsys):
+    arguments = ["--limit", "2", "--paper-mode", "--against", "builtin", "--threads", "1"]
+    assert main(["entropy", *arguments, "--out", str(tmp_path / "x")]) == 0
+    runs = json.loads((tmp_path / "x" / "verdicts.json").read_text())
+    assert [run["claim"] for run in runs] == ["wen2024/fig6", "wen2024/fig6-model"]
+    assert [verdict["estimate"] for verdict in runs[1]["verdicts"]] == [0.0]  # the same model twice
+    assert runs[0]["command"] == "cotlens entropy --limit 2 --paper-mode --against builtin --threads 1"
+    assert main(["entropy", "--conditions", "no_cot", "--against", "builtin", "--out", str(tmp_path / "y")]) == 2
+    assert "add cot" in capsys.readouterr().err
+
+
+def test_a_problem_that_cannot_be_measured_is_refused_before_any_is(tmp_path, capsys):
+    data = tmp_path / "long.jsonl"
+    records = [{"question": "How many?", "answer": "One. #### 1"}, {"question": "word " * 9000, "answer": "#### 2"}]
+    data.write_text("\n".join(json.dumps(record) for record in records))
+    assert main(["entropy", "--data", str(data), "--out", str(tmp_path / "x")]) == 2
+    assert "problem long-00002: a passage of" in capsys.readouterr().err
+    assert not list((tmp_path / "x").glob("problems/*"))

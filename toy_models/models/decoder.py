@@ -1,5 +1,6 @@
 """The standard GPT-2 style decoder as a hooked TransformerLens model."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -33,7 +34,7 @@ class DecoderConfig:
             raise ValueError(f"n_heads={self.n_heads} does not divide d_model={self.d_model}")
         if self.d_mlp < 0:
             raise ValueError(f"d_mlp must be 0 (for 4 * d_model) or positive, got {self.d_mlp}")
-        if self.init_std <= 0:
+        if not (math.isfinite(self.init_std) and self.init_std > 0):
             raise ValueError(f"init_std must be positive, got {self.init_std}")
 
 
