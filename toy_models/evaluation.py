@@ -17,7 +17,7 @@ CHUNK = 256
 @torch.no_grad()
 def teacher_forced_logits(forward: Forward, batch: Batch) -> Float[Tensor, "batch supervised vocab"]:
     """Logits at the supervised positions, every earlier token being the true one."""
-    return torch.cat([forward(part.inputs, part.supervised) for part in _chunks(batch)])
+    return torch.cat([forward(part.inputs, part.supervised) for part in chunks(batch)])
 
 
 @torch.no_grad()
@@ -27,6 +27,10 @@ def rollout(forward: Forward, batch: Batch) -> Int[Tensor, "batch supervised"]:
     Every predicted token is the true one exactly if every teacher-forced prediction is (by induction over the
     steps), so the two exact matches agree; the last token alone can differ.
     """
+    return torch.cat([_rollout(forward, part) for part in chunks(batch)])
+
+
+def _rollout(forward: Forward, batch: Batch) -> Int[Tensor, "batch supervised"]:
     inputs, predictions = batch.inputs.clone(), []
     for position in batch.supervised:
         token = forward(inputs, position[None])[:, 0].argmax(-1)
@@ -64,5 +68,6 @@ def head_entropies(model: TransformerBridge, inputs: Int[Tensor, "batch pos"]) -
     return minimum(normalised_entropy(row_entropy(patterns), visible)).mean(1)
 
 
-def _chunks(batch: Batch) -> list[Batch]:
+def chunks(batch: Batch) -> list[Batch]:
+    """`batch` in parts whose attention patterns fit into memory."""
     return [batch[start : start + CHUNK] for start in range(0, len(batch), CHUNK)]

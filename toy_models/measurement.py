@@ -1,5 +1,6 @@
 """What is kept of a trained toy model? Its run as rows of the one table."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -10,9 +11,16 @@ from transformer_lens.model_bridge import TransformerBridge
 
 from probes import rows
 from probes.dependence import dependency_mass, sink_mass, top1_hit, without_self
-from toy_models.evaluation import attention_patterns
+from toy_models.evaluation import attention_patterns, chunks
 from toy_models.task import Batch, Task
 from toy_models.training import Evaluation, TrainResult
+
+DEPENDENCE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "dependency_mass": dependency_mass,
+    "top1_hit": top1_hit,
+    "sink_mass": lambda pattern, _: sink_mass(pattern),
+}
+"""What is measured of a pattern against a mask, [batch head query]."""
 
 
 def training_rows(history: tuple[Evaluation, ...], run: str, condition: str, unit: str, setting: str) -> pd.DataFrame:
@@ -62,24 +70,32 @@ def dependence_rows(
 
     The query's own position is left out of the mask: the residual stream carries it without attention.
     """
-    patterns = attention_patterns(result.model, result.test.inputs)
-    mask = without_self(task.dependencies(result.test))
     supervised = result.test.supervised
     common = {"run": run, "condition": condition, "unit": unit, "scope": "test", "step": result.samples}
+    sums = torch.stack([_dependence_sums(result.model, task, part) for part in chunks(result.test)])
+    means = sums.sum(0) / len(result.test)  # [metric layer head supervised]
     tables = []
-    for layer, pattern in enumerate(patterns):
-        found = {
-            "dependency_mass": dependency_mass(pattern, mask),
-            "top1_hit": top1_hit(pattern, mask).float(),
-            "sink_mass": sink_mass(pattern),
-        }
-        for metric, values in found.items():
-            by_step = values[:, :, supervised].mean(0)  # [head supervised]
-            for head, of_head in enumerate(by_step.tolist()):
+    for metric, by_layer in zip(DEPENDENCE, means):
+        for layer, by_head in enumerate(by_layer.tolist()):
+            for head, of_head in enumerate(by_head):
                 settings = [f"{setting} query={query}".strip() for query in supervised.tolist()]
                 place = {"layer": layer, "head": head, "setting": settings}
                 tables.append(rows.table(metric=metric, value=of_head, **place, **common))
     return rows.concat(tables)
+
+
+def _dependence_sums(
+    model: TransformerBridge, task: Task, batch: Batch
+) -> Float[Tensor, "metric layer head supervised"]:
+    """The measures of DEPENDENCE at the supervised positions, summed over the batch."""
+    mask = without_self(task.dependencies(batch))
+    by_layer = [
+        torch.stack(
+            [measure(pattern, mask)[:, :, batch.supervised].double().sum(0) for measure in DEPENDENCE.values()]
+        )
+        for pattern in attention_patterns(model, batch.inputs)
+    ]
+    return torch.stack(by_layer, dim=1)
 
 
 @torch.no_grad()
