@@ -63,7 +63,7 @@ def test_shuffled_steps_are_the_same_lines_in_another_order(llama, problems):
     lines, gold = passage[1:].split("\n"), problems[3].solution.split("\n")
     assert sorted(lines[:-1]) == sorted(gold[:-1])
     assert lines[:-1] != gold[:-1]
-    assert lines[-1] == "#### 2.50"
+    assert lines[-1] == gold[-1] == "#### $2.50"
 
 
 def test_controls_have_as_many_tokens_as_cot(llama, problems):
