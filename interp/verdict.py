@@ -85,6 +85,8 @@ def read_verdicts(path: Path) -> list[dict[str, Any]]:
     """The runs in a verdicts.json: claim, preset, command and its verdicts."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, list):
+            raise TypeError(f"it holds a {type(found).__name__}")
         return [{**run, "verdicts": [_verdict(v) for v in run["verdicts"]]} for run in found]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path} is not a list of verdicts: {error}") from error

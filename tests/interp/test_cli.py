@@ -283,3 +283,18 @@ def test_torch_is_not_imported_for_help_and_lists(arguments):
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.endswith(f"heavy [] status {2 if arguments == ['nothing'] else 0}\n")
+
+
+def test_files_that_no_run_of_claims_made_are_not_replaced(capsys, tmp_path):
+    asked = ["claims", "run", "wen2024/fig2", "--preset", "smoke", "--out", str(tmp_path)]
+    (tmp_path / "report.html").write_text("my own page")
+    assert "no run of claims made" in refused(capsys, asked)
+    (tmp_path / "verdicts.json").write_text("{}")
+    assert "is not a list of verdicts" in refused(capsys, asked)
+    assert files(tmp_path) == {"report.html": b"my own page", "verdicts.json": b"{}"}
+
+
+def test_seeds_do_not_apply_to_claims_about_problems(capsys, tmp_path):
+    asked = ["claims", "run", "wen2024/fig6", "--preset", "smoke", "--seeds", "3", "--out", str(tmp_path / "r")]
+    assert "replicate over problems" in refused(capsys, asked)
+    assert files(tmp_path) == {}

@@ -41,3 +41,10 @@ def test_a_terminal_gets_a_bar(capsys):
     assert "500/1000" in text
     assert "loss 0.25" in text
     assert capsys.readouterr().out == ""
+
+
+def test_text_with_brackets_is_shown_as_it_stands_on_a_terminal():
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with progress("measuring [/m]", total=2, unit="problems", console=screen) as update:
+        update(1, "problem [/red] [bold]")
+    assert "problem [/red] [bold]" in screen.file.getvalue()

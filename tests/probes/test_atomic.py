@@ -126,3 +126,18 @@ def test_kills_at_any_moment_leave_a_whole_file(tmp_path):
         time.sleep(delay)
         killed(process)
         assert path.read_text() in ("a" * 300_000, "b" * 300_000)
+
+
+def test_a_librarys_own_error_becomes_an_os_error_that_names_the_file(tmp_path):
+    class LibraryError(Exception):
+        pass
+
+    def fail(path):
+        path.write_text("half")
+        raise LibraryError("no space left")
+
+    (tmp_path / "weights").write_text("old")
+    with pytest.raises(OSError, match=r"weights could not be written: no space left"):
+        atomic.write_file(tmp_path / "weights", fail)
+    assert (tmp_path / "weights").read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["weights"]
