@@ -231,7 +231,7 @@ register(
             f"is below {LINEAR_EXPONENT:g}. And at the largest k CoT takes less than 1/{ADVANTAGE:g} of the samples, "
             "paired by seed. 95% intervals; a test is supported or refuted only if its whole interval is on one side."
         ),
-        deviations=str(__doc__).split("\n\n", 1)[1],
+        deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=items,
         measure=measure,

@@ -3,6 +3,11 @@
 The paper shows one model of width 720 on (n, k) = (40, 20). The cpu preset trains width 128 at the paper's n and k,
 and the paper's width (720, MLP 3072) on the smaller problem (20, 10), each well beyond its first perfect
 validation, so that the attention is judged after convergence. Judged on test inputs, averaged over steps.
+
+Found at the cpu preset: every model solves the task, but with a mass of 0.38 (width 128) and 0.56 (width 720) on S[i],
+so "one-hot" is refuted; the largest weight is on S[i] at most steps, not always. Training twice as long does not change
+it: 0.40 after 600,000 samples at width 128, 0.59 after 150,000 at width 720 (one seed each). The MLP can read a
+diffuse row, as long as S[i] stands out. Not tried: the dropout of the paper's published code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -171,7 +176,7 @@ register(
             "share of steps whose largest attention weight is on "
             f"S[i] exceeds {POINTS:g}; the attention mass on S[i] exceeds {ONE_HOT:g}. 95% interval over seeds."
         ),
-        deviations=str(__doc__).split("\n\n", 1)[1],
+        deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=items,
         measure=measure,

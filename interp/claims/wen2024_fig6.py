@@ -158,7 +158,7 @@ register(
             "the format of the two texts made equal; plain minimum against the same tokens shuffled and against "
             "equally many filler tokens. Per head: sign-flip max-T over problems."
         ),
-        deviations=str(__doc__).split("\n\n", 1)[1],
+        deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=items,
         measure=measure_shard,

@@ -129,7 +129,7 @@ register(
             f"minus comparison) of the normalised entropy is below -{SMALLEST:g}, by a 95% interval over problems; "
             "minimum over all tokens as published, and mean over answer tokens. Models must share their tokenizer."
         ),
-        deviations=str(__doc__).split("\n\n", 1)[1],
+        deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=items,
         measure=measure_model,
