@@ -62,6 +62,7 @@ def paired_heads(contrasts: Mapping[str, Contrast]) -> Figure:
                 axes.scatter(second[chosen], first[chosen], **style, label=share)
             axes.plot([0, 1], [0, 1], color="0.3", linewidth=0.8)
             axes.set_title(part, fontsize=9)
+            axes.tick_params(labelbottom=True)  # the panel below may be missing
             axes.legend(fontsize=7, loc="upper left", handletextpad=0.2)
         figure.supxlabel("entropy under the comparison condition", fontsize=9)
         figure.supylabel("entropy with CoT", fontsize=9)
@@ -84,6 +85,7 @@ def difference_maps(contrasts: Mapping[str, Contrast]) -> Figure:
             layer, head = np.nonzero(found.head_p_values() < ALPHA)
             axes.scatter(head, layer, s=5, color=GREEN, edgecolors="black", linewidths=0.3)
             axes.set_title(f"{part}\nmean {mean.mean():+.3f}", fontsize=9)
+            axes.tick_params(labelbottom=True)  # the panel below may be missing
         figure.supxlabel("head (dot: clear difference, familywise 5% over heads)", fontsize=9)
         figure.supylabel("layer", fontsize=9)
         image = grid[0].images[0]

@@ -88,7 +88,7 @@ def _contrasts(rows: pd.DataFrame) -> tuple[str, dict[str, Contrast]]:
         for part, (metric, scope) in tests.items()
         if (metric, scope) in measured  # paper mode measures the published reduction only
     }
-    kind = "control: trained against untrained" if UNTRAINED in other else f"{ours} {other}"
+    kind = "control, no evidence about CoT: trained against untrained" if UNTRAINED in other else f"{ours} {other}"
     return kind, found
 
 

@@ -73,7 +73,7 @@ def list_claims(options: List) -> None:
     """Prints id and sentence of every claim."""
     claims = load_claims()
     for claim in claims.values():
-        print(f"{claim.id:<16} {claim.sentence}")
+        print(f"{claim.id:<20} {claim.sentence}")
     if options.json is not None:
         from probes.atomic import write_json
 
@@ -122,6 +122,8 @@ def run_claims(options: Run) -> None:
             report=lambda line: print(line, flush=True),
         )
     Console().print(verdict_table(verdicts))
+    for verdict in verdicts:
+        print(f"{verdict.claim} {verdict.part}: {verdict.note}")
     for file, earlier in ledgers.items():
         write_json(file, entered(earlier, directories))
     write_report([options.out], options.out / "report.html")
