@@ -5,9 +5,9 @@ and the paper's width (720, MLP 3072) on the smaller problem (20, 10), each well
 validation, so that the attention is judged after convergence. Judged on test inputs, averaged over steps.
 
 Found at the cpu preset: every model solves the task, but with a mass of 0.38 (width 128) and 0.56 (width 720) on
-S[i], so "one-hot" is refuted; the largest weight is on S[i] at most steps, not always. Training longer does not change
-it: 0.40 after 600,000 samples at width 128, 0.59 after 150,000 at width 720 (one seed each). Not tried: the dropout of
-the paper's published code.
+S[i], so "one-hot" is refuted; the largest weight is on S[i] at most steps, not always. Training longer does not
+change it: 0.40 after 600,000 samples at width 128, 0.59 after 150,000 at width 720 (one seed each). Not tried: the
+dropout of the paper's published code.
 """
 
 from collections.abc import Mapping, Sequence
