@@ -108,7 +108,7 @@ def find_claims(ids: Sequence[str]) -> list[Claim]:
     """The claims called `ids`, or all of them for "all"; an unknown id lists the known ones."""
     known = load_claims()
     if list(ids) == ["all"]:
-        return list(known.values())
+        return [known[name] for name in sorted(known)]
     unknown = [name for name in ids if name not in known]
     if unknown:
         raise ValueError(f"unknown claim {unknown[0]!r}; the claims are {', '.join(sorted(known))}, or all")
