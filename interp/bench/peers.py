@@ -34,6 +34,9 @@ class PlainDecoder(nn.Module):
         self.embed, self.pos_embed = nn.Embedding(d_vocab, d_model), nn.Embedding(n_ctx, d_model)
         blocks = [PlainBlock(d_model, d_mlp, config.n_heads) for _ in range(config.n_layers)]
         self.blocks, self.ln_final = nn.Sequential(*blocks), nn.LayerNorm(d_model)
+        for parameter in self.parameters():
+            if parameter.dim() > 1:  # PyTorch's own scale saturates the loss, and denormal gradients are slow
+                nn.init.normal_(parameter, std=config.init_std)
 
     def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos vocab"]:
         x = self.embed(tokens) + self.pos_embed.weight[: tokens.shape[1]]
