@@ -32,6 +32,15 @@ CONDITION_STYLE: dict[str, dict[str, Any]] = {
     "cot": {"color": BLUE, "marker": "o", "linestyle": "-", "label": "with CoT"},
     "no_cot": {"color": VERMILION, "marker": "s", "linestyle": "--", "label": "without CoT"},
 }
+SERIES: list[dict[str, Any]] = [
+    {"color": colour, "marker": marker, "linestyle": line}
+    for colour, marker, line in zip(
+        (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, "0.35"),
+        ("o", "s", "^", "D", "v", "P", "X"),
+        ("-", "--", "-.", ":", "-", "--", "-."),
+    )
+]
+"""Curves of one panel in order: colour, marker and line style all differ."""
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,

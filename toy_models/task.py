@@ -95,6 +95,14 @@ def task_class(name: str) -> type:
     return TASKS[name]
 
 
+def is_causal(task: Task) -> bool:
+    """Whether targets depend on their own and earlier positions only, as a decoder needs it.
+
+    So it is unless the task says `causal: ClassVar[bool] = False`: a task for an encoder.
+    """
+    return getattr(task, "causal", True)
+
+
 def load_tasks() -> dict[str, type]:
     """Imports every file in `tasks/` and every plug-in, and returns the registry."""
     from toy_models import tasks
