@@ -5,7 +5,6 @@ killed and resumed ends with the same bits as one that never stopped.
 """
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from transformer_lens.model_bridge import TransformerBridge
 
-from toy_models import checkpoint
+from probes import checkpoint
 from toy_models.evaluation import exact_match, head_entropies, rollout, teacher_forced_logits
 from toy_models.forward import Dropout, HookedForward, attention_keep, choose_forward
 from toy_models.models.decoder import DecoderConfig, hooked_decoder, load_weights, weights
@@ -205,8 +204,7 @@ class Trainer:
     def save(self, path: Path) -> None:
         """Writes everything the run needs to go on; call it right after `evaluate`."""
         tensors = {f"model.{name}": tensor for name, tensor in weights(self.model).items()}
-        for index, state in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"adam.{index}.{name}": value for name, value in state.items()}
+        tensors |= checkpoint.adam_tensors(self.optimiser)
         tensors["generator.data"] = self.data.get_state()
         tensors["generator.dropout"] = self.noise.get_state()
         history = [asdict(evaluation) for evaluation in self.history]
@@ -215,27 +213,16 @@ class Trainer:
     def restore(self, path: Path) -> None:
         """Takes up the run saved at `path`, which must be of the same configuration."""
         tensors, state = checkpoint.load(path)
-        _require_same(path, _jsonable(self.identity), state.get("identity", {}))
+        checkpoint.require_same(path, self.identity, state.get("identity", {}))
         try:
             load_weights(self.model, {n[6:]: t for n, t in tensors.items() if n.startswith("model.")})
             self.samples = int(state["samples"])
-            self._restore_optimiser(tensors)
+            checkpoint.restore_adam(self.optimiser, tensors, started=self.samples > 0)
             self.data.set_state(tensors["generator.data"])
             self.noise.set_state(tensors["generator.dropout"])
             self.history = [_evaluation(entry) for entry in state["history"]]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"checkpoint {path} is incomplete: {error!r}") from error
-
-    def _restore_optimiser(self, tensors: dict[str, torch.Tensor]) -> None:
-        states: dict[int, dict[str, torch.Tensor]] = {}
-        for name, tensor in tensors.items():
-            if name.startswith("adam."):
-                _, index, key = name.split(".")
-                states.setdefault(int(index), {})[key] = tensor
-        expected = len(list(self.model.parameters())) if self.samples else 0
-        if len(states) != expected or any(s.keys() != {"step", "exp_avg", "exp_avg_sq"} for s in states.values()):
-            raise KeyError(f"Adam's state of {len(states)} parameters instead of {expected}, or part of one")
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": states})
 
     def _dataset(self) -> Batch | None:
         if not self.config.dataset_size:
@@ -285,20 +272,9 @@ def _plain(config: object) -> dict:
     return asdict(config)  # pyright: ignore[reportArgumentType]
 
 
-def _jsonable(identity: dict) -> dict:
-    return json.loads(json.dumps(identity))
-
-
 def _seed(seed: int, purpose: str) -> int:
     """Independent streams for independent purposes, from one seed."""
     return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:7], "big")
-
-
-def _require_same(path: Path, wanted: dict, found: dict) -> None:
-    differing = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-    if differing:
-        changes = ", ".join(f"{name}: {found.get(name)} there, {wanted.get(name)} here" for name in differing)
-        raise ValueError(f"checkpoint {path} is of another configuration ({changes}); use another directory")
 
 
 def _evaluation(entry: dict) -> Evaluation:

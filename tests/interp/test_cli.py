@@ -9,8 +9,7 @@ import pytest
 import interp.commands.train
 from interp.cli import COMMANDS, main
 from interp.runs import run_directory
-from probes import rows
-from toy_models import checkpoint
+from probes import checkpoint, rows
 
 TINY = [
     "train", "parity", "--n", "7", "--k", "1", "--d-model", "16", "--budget", "512", "--eval-every", "128",

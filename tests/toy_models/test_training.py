@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from interp.cli import main
-from toy_models import checkpoint
+from probes import checkpoint
 from toy_models.forward import Dropout, HookedForward
 from toy_models.models.decoder import DecoderConfig, weights
 from toy_models.tasks.parity import Parity

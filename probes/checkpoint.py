@@ -1,6 +1,7 @@
 """How is a run's state kept? One safetensors file whose header carries the JSON part, replaced atomically.
 
-One file and one rename: a kill leaves the previous checkpoint or the new one, never half of either.
+One file and one rename: a kill leaves the previous checkpoint or the new one, never half of either. It lives in
+the lowest layer because toy decoders and adapters of pretrained models are both trained, and neither knows the other.
 """
 
 import json
@@ -41,6 +42,34 @@ def load(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     if not isinstance(state, dict):
         raise ValueError(f"checkpoint {path} is damaged: its state is not a JSON object")
     return tensors, state
+
+
+def require_same(path: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:
+    """A ValueError unless the checkpoint at `path`, of configuration `found`, is of the configuration `wanted`."""
+    wanted = json.loads(json.dumps(wanted))  # what was written: tuples have become lists
+    differing = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    if differing:
+        changes = ", ".join(f"{name}: {found.get(name)} there, {wanted.get(name)} here" for name in differing)
+        raise ValueError(f"checkpoint {path} is of another configuration ({changes}); use another directory")
+
+
+def adam_tensors(optimiser: torch.optim.Adam) -> dict[str, torch.Tensor]:
+    """The state of every parameter as tensors to save; none before the first step."""
+    states = optimiser.state_dict()["state"].items()
+    return {f"adam.{index}.{name}": value for index, state in states for name, value in state.items()}
+
+
+def restore_adam(optimiser: torch.optim.Adam, tensors: dict[str, torch.Tensor], started: bool) -> None:
+    """Gives `optimiser` the state in `tensors`; a KeyError if a run that has `started` lacks part of it."""
+    states: dict[int, dict[str, torch.Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("adam."):
+            _, index, key = name.split(".")
+            states.setdefault(int(index), {})[key] = tensor
+    expected = sum(len(group["params"]) for group in optimiser.param_groups) if started else 0
+    if len(states) != expected or any(s.keys() != {"step", "exp_avg", "exp_avg_sq"} for s in states.values()):
+        raise KeyError(f"Adam's state of {len(states)} parameters instead of {expected}, or part of one")
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": states})
 
 
 def _checksum(tensors: dict[str, torch.Tensor], text: str) -> str:
