@@ -1,0 +1,35 @@
+"""How large is a mean when every problem meets every training run, and both are samples?
+
+y[problem, run] = mean + a[problem] + b[run] + e[problem, run]: two crossed random effects. Averaging over runs and
+then asking problems alone would treat the few runs at hand as all there could be. Here a difference between runs
+widens the interval, and where runs differ more than problems do, their few degrees of freedom count.
+"""
+
+import numpy as np
+from jaxtyping import Real
+from scipy.special import stdtrit
+
+from interp.statistics.interval import Interval, Number, check_level, checked
+
+
+def crossed_mean(values: Real[np.ndarray, "problem run"], *, level: Number = 0.95) -> Interval:
+    """The mean over problems and runs, with a two-sided t interval for new problems and new runs; n counts problems.
+
+    The variance of the mean is var(a)/P + var(b)/R + var(e)/(PR), and the mean squares of rows and columns of the
+    table estimate P R var(mean) + var(e) by their sum: never too small, and by little too large. The degrees of
+    freedom of the sum are Satterthwaite's, between min(P, R) - 1 and P + R - 2.
+    """
+    data = checked(values, "crossed_mean", at_least=2)
+    check_level(level)
+    n_problems, n_runs = data.shape
+    if n_runs < 2:
+        raise ValueError(f"crossed_mean: {n_runs} runs arrived, at least 2 are needed; train with more seeds")
+    mean = float(data.mean())
+    of_problems = n_runs * data.mean(1).var(ddof=1)
+    of_runs = n_problems * data.mean(0).var(ddof=1)
+    squares = of_problems + of_runs
+    if squares == 0:
+        return Interval(mean, mean, mean, level, n_problems, "t, crossed")
+    freedom = squares**2 / (of_problems**2 / (n_problems - 1) + of_runs**2 / (n_runs - 1))
+    half = float(stdtrit(freedom, (1 + level) / 2) * np.sqrt(squares / data.size))
+    return Interval(mean, mean - half, mean + half, level, n_problems, "t, crossed")
