@@ -16,6 +16,7 @@ from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     GenerationConfig,
+    LlamaConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -157,6 +158,25 @@ def untrained_twin(loaded: LoadedModel, seed: int) -> LoadedModel:
         torch.manual_seed(seed)
         fresh = AutoModelForCausalLM.from_config(copy.deepcopy(loaded.model.config), dtype=loaded.model.dtype)
     return LoadedModel(f"untrained {loaded.name}", fresh.to(loaded.device).eval(), loaded.tokenizer)
+
+
+def tiny_twin(loaded: LoadedModel, seed: int) -> LoadedModel:
+    """Two small layers with fresh weights behind the same tokenizer: something to train within seconds."""
+    config = LlamaConfig(
+        vocab_size=loaded.model.config.get_text_config().vocab_size,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=2048,
+        pad_token_id=loaded.pad,
+        bos_token_id=None,
+        eos_token_id=loaded.pad,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh = AutoModelForCausalLM.from_config(config, dtype=loaded.model.dtype)
+    return LoadedModel(f"tiny {loaded.name}", fresh.to(loaded.device).eval(), loaded.tokenizer)
 
 
 def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:

@@ -32,12 +32,11 @@ def fingerprint(
     run: str,
 ) -> dict[str, Any]:
     """Everything that decides the rows, in words or as digests."""
-    text = json.dumps([[p.id, p.question, p.solution, p.answer] for p in problems])
     return {
         "run": run,
         "model": model.name,
         "weights": model.digest,
-        "data": hashlib.sha256(text.encode()).hexdigest()[:16],
+        "data": problems_digest(problems),
         "n_problems": len(problems),
         "conditions": list(conditions),
         "seed": seed,
@@ -45,6 +44,12 @@ def fingerprint(
         "paper_mode": paper_mode,
         "share": share,
     }
+
+
+def problems_digest(problems: Sequence[Problem]) -> str:
+    """A fingerprint of problems in their order: 16 hex digits."""
+    text = json.dumps([[p.id, p.question, p.solution, p.answer] for p in problems])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def safe_name(identity: str) -> str:

@@ -69,7 +69,9 @@ def paired_heads(contrasts: Mapping[str, Contrast]) -> Figure:
     return figure
 
 
-def difference_maps(contrasts: Mapping[str, Contrast]) -> Figure:
+def difference_maps(
+    contrasts: Mapping[str, Contrast], label: str = "entropy difference, CoT minus comparison"
+) -> Figure:
     """Layer x head maps of the mean difference; dots mark heads that differ at a familywise 5%."""
     limit = max(float(np.abs(found.differences.mean(0)).max()) for found in contrasts.values())
     with styled(grid=False):
@@ -89,5 +91,5 @@ def difference_maps(contrasts: Mapping[str, Contrast]) -> Figure:
         figure.supxlabel("head (dot: clear difference, familywise 5% over heads)", fontsize=9)
         figure.supylabel("layer", fontsize=9)
         image = grid[0].images[0]
-        figure.colorbar(image, ax=list(grid), label="entropy difference, CoT minus comparison", shrink=0.7)
+        figure.colorbar(image, ax=list(grid), label=label, shrink=0.7)
     return figure
