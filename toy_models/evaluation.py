@@ -1,14 +1,20 @@
 """How good is a toy model, and where does it look? Accuracy, free-running rollout, attention of every head."""
 
+from typing import cast
+
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
+from transformer_lens import HookedRootModule
 from transformer_lens.model_bridge import TransformerBridge
 
 from probes.entropy import causal_visible, minimum, normalised_entropy, row_entropy
 from toy_models.forward import Forward
 from toy_models.sparse_step import SparseForward, why_not_sparse
 from toy_models.task import Batch
+
+Hooked = TransformerBridge | HookedRootModule
+"""A standard decoder or a theory model; both have `blocks` and the same hook names."""
 
 CHUNK = 256
 """Inputs per hooked forward: a pattern of 256 x 8 heads x 100 x 100 floats is 80 MB."""
@@ -47,13 +53,14 @@ def exact_match(predictions: Int[Tensor, "batch supervised"], batch: Batch) -> f
 
 @torch.no_grad()
 def attention_patterns(
-    model: TransformerBridge, inputs: Int[Tensor, "batch pos"]
+    model: Hooked, inputs: Int[Tensor, "batch pos"]
 ) -> Float[Tensor, "layer batch head query key"]:
     """`hook_pattern` of every layer; for one layer read from the sparse step's table, which is the same."""
     hooked = any(point.fwd_hooks for point in model.hook_dict.values())
-    if len(model.blocks) == 1 and not hooked and why_not_sparse(model, inputs.shape[1]) is None:
-        return SparseForward(model).first_pattern(inputs)[None]
-    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(len(model.blocks))]
+    n_layers = len(cast(nn.ModuleList, model.blocks))
+    if n_layers == 1 and not hooked and why_not_sparse(model, inputs.shape[1]) is None:
+        return SparseForward(cast(TransformerBridge, model)).first_pattern(inputs)[None]
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers)]
     parts = []
     for rows in inputs.split(CHUNK):
         _, cache = model.run_with_cache(rows, names_filter=names)
@@ -61,7 +68,7 @@ def attention_patterns(
     return torch.cat(parts, dim=1)
 
 
-def head_entropies(model: TransformerBridge, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head"]:
+def head_entropies(model: Hooked, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head"]:
     """Normalised attention entropy of each head: the minimum over positions, averaged over inputs (eq. 1)."""
     patterns = attention_patterns(model, inputs)
     visible = causal_visible(inputs.shape[1], inputs.device)

@@ -7,11 +7,10 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from transformer_lens.model_bridge import TransformerBridge
 
 from probes import rows
 from probes.dependence import dependency_mass, sink_mass, top1_hit, without_self
-from toy_models.evaluation import attention_patterns, chunks
+from toy_models.evaluation import Hooked, attention_patterns, chunks
 from toy_models.task import Batch, Task
 from toy_models.training import Evaluation, TrainResult
 
@@ -84,9 +83,7 @@ def dependence_rows(
     return rows.concat(tables)
 
 
-def _dependence_sums(
-    model: TransformerBridge, task: Task, batch: Batch
-) -> Float[Tensor, "metric layer head supervised"]:
+def _dependence_sums(model: Hooked, task: Task, batch: Batch) -> Float[Tensor, "metric layer head supervised"]:
     """The measures of DEPENDENCE at the supervised positions, summed over the batch."""
     mask = without_self(task.dependencies(batch))
     by_layer = [
@@ -100,7 +97,7 @@ def _dependence_sums(
 
 @torch.no_grad()
 def attention_rows(
-    model: TransformerBridge,
+    model: Hooked,
     task: Task,
     batch: Batch,
     step: int,
