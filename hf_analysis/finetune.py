@@ -39,11 +39,11 @@ class FinetuneConfig:
 
     seed: int = 0
     """Decides the adapters' initial weights and the order of the problems."""
-    tokens: int = 40_960
+    tokens: int = 16_384
     """Forwarded tokens to train on; the passage that reaches the budget is the last."""
     tokens_per_step: int = 512
     """Forwarded tokens per optimiser step, in whole passages; what one step takes too many, the next takes less."""
-    lr: float = 5e-4
+    lr: float = 1e-3
     """Initial learning rate."""
     rank: int = 16
     """Rank of the adapters; they are scaled by 2, as LoRA's alpha = 2 rank does."""

@@ -5,7 +5,7 @@ Here one base model is fine-tuned twice, on the same kind of problem with CoT an
 tokens (question and continuation; the loss is on the continuation only, so the arm with CoT has more supervised
 tokens: both are counted), and measured before and after on problems that neither arm has seen. LoRA adapters on
 every linear layer stand in for full fine-tuning. The cpu preset tunes the built-in SmolLM2-135M-Instruct on about
-25,000 tokens of GSM-symbolic problems; held-out problems have other names and numbers, but come from the same 85
+16,000 tokens of GSM-symbolic problems; held-out problems have other names and numbers, but come from the same 85
 templates. The paper preset tunes Qwen2-7B on the train split of GSM8K and measures on its test split. The smoke
 preset trains a tiny model with fresh weights: it tests the code, not the claim. A shift that CoT data cause should
 show at either size; a short fine-tuning can only show a smaller one than the paper's.
@@ -113,7 +113,7 @@ class Fig6Finetune:
 
 PRESETS = {
     "smoke": Fig6Finetune(TINY + "builtin", "builtin", 3, 40, 2_048, 512, lr=1e-2, rank=4, seeds=2),
-    "cpu": Fig6Finetune("builtin", "builtin", 32, 2_000, 24_576, 512, lr=5e-4, rank=16, seeds=3),
+    "cpu": Fig6Finetune("builtin", "builtin", 24, 2_000, 16_384, 512, lr=1e-3, rank=16, seeds=3),
     "paper": Fig6Finetune(
         "Qwen/Qwen2-7B", "openai/gsm8k", None, None, 2_000_000, 8_192, lr=2e-4, rank=16, seeds=3
     ),
