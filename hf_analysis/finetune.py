@@ -246,7 +246,7 @@ def continuation_losses(loaded: LoadedModel, ids: Sequence[int], n_question: int
 def loss_rows(
     loaded: LoadedModel, problems: Sequence[Problem], conditions: Sequence[str], *, seed: int = 0, run: str
 ) -> pd.DataFrame:
-    """The mean loss of each problem's continuation under each condition, in nats per token; metric `loss`."""
+    """The mean loss of each problem's continuation under each condition, in nats per token; metric `answer_loss`."""
     context = Context(problems, seed, loaded)
     passages = {
         (name, problem.id): tokenise(loaded, find_condition(name)(problem, context))
@@ -257,7 +257,7 @@ def loss_rows(
         run=run,
         condition=[name for name, _ in passages],
         unit=[unit for _, unit in passages],
-        metric="loss",
+        metric="answer_loss",
         scope="answer",
         value=[continuation_losses(loaded, *passage).double().mean().item() for passage in passages.values()],
         n_tokens=[len(ids) - n_question for ids, n_question in passages.values()],

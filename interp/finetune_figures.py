@@ -40,7 +40,7 @@ def learning(rows: pd.DataFrame) -> Figure:
         figure = new_figure(9.2, 3.6)
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         _training_curves(left, rows[rows["metric"] == "training_loss"])
-        _held_out_losses(right, rows[rows["metric"] == "loss"])
+        _held_out_losses(right, rows[rows["metric"] == "answer_loss"])
     return figure
 
 

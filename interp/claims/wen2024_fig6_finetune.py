@@ -112,7 +112,7 @@ class Fig6Finetune:
 
 
 PRESETS = {
-    "smoke": Fig6Finetune(TINY + "builtin", "builtin", 3, 40, 2_048, 512, lr=1e-2, rank=4, seeds=2),
+    "smoke": Fig6Finetune(TINY + "builtin", "builtin", 3, 40, 1_024, 256, lr=1e-2, rank=4, seeds=2),
     "cpu": Fig6Finetune("builtin", "builtin", 24, 2_000, 16_384, 512, lr=1e-3, rank=16, seeds=3),
     "paper": Fig6Finetune(
         "Qwen/Qwen2-7B", "openai/gsm8k", None, None, 2_000_000, 8_192, lr=2e-4, rank=16, seeds=3
@@ -193,12 +193,12 @@ def _passed(check: Verdict) -> bool:
 
 def _learned(rows: pd.DataFrame, arm: str) -> Verdict:
     """Did the held-out loss on the arm's own kind of text fall?"""
-    losses = rows[(rows["metric"] == "loss") & (rows["condition"] == arm)]
+    losses = rows[(rows["metric"] == "answer_loss") & (rows["condition"] == arm)]
     by_run = losses.pivot(index="unit", columns="run", values="value").sort_index()
     runs = [_run(arm, seed) for seed in _seeds(rows)]
     changes = by_run[runs].to_numpy() - by_run[[BASE]].to_numpy()
     totals = rows[rows["run"].isin(runs)].groupby("metric")["value"].mean()
-    other = rows[(rows["metric"] == "loss") & (rows["condition"] != arm) & rows["run"].isin([*runs, BASE])]
+    other = rows[(rows["metric"] == "answer_loss") & (rows["condition"] != arm) & rows["run"].isin([*runs, BASE])]
     elsewhere = other.groupby(other["run"] == BASE)["value"].mean()
     return judged(
         crossed_mean(changes),

@@ -78,7 +78,7 @@ def test_the_loss_is_that_of_the_continuation_alone(architecture, fresh, problem
 def test_held_out_losses_are_means_by_problem_and_text(fresh, problems):
     loaded = fresh()
     table = loss_rows(loaded, problems, ["cot", "no_cot"], run="r")
-    assert set(table["metric"]) == {"loss"}
+    assert set(table["metric"]) == {"answer_loss"}
     for condition in ("cot", "no_cot"):
         mine = table[table["condition"] == condition]
         assert list(mine["unit"]) == [p.id for p in problems]
