@@ -114,7 +114,8 @@ def test_tables_give_the_hooked_outputs_patterns_and_gradients():
     (weights * expected[:, batch.supervised]).sum().backward()
     (weights * found).sum().backward()
     for a, b in ((fast.A, slow.A), (fast.W, slow.W)):
-        assert a.grad is not None and b.grad is not None
+        assert a.grad is not None
+        assert b.grad is not None
         assert b.grad.abs().max() > 0.01
         assert torch.allclose(a.grad, b.grad, atol=1e-12)
 
