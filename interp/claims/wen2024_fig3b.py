@@ -11,17 +11,17 @@ dropout of the paper's published code.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from interp.claim import Claim, Item, register
-from interp.parity import ParityRun, snapshot_rows, train_parity
-from interp.statistics import Interval, bootstrap_mean
+from interp.parity import ParityRun, measure_run
+from interp.statistics import cautious_mean
 from interp.verdict import Verdict, judged
-from probes.rows import concat, with_settings
+from probes.rows import with_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,18 +92,7 @@ def items(preset: Fig3b) -> list[Item]:
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
     """Trains one model to the end of its budget and compares its attention with the dependency mask."""
-    from toy_models.measurement import dependence_rows, outcome_rows, training_rows
-
-    run = ParityRun(**item.parameters)
-    task, result = train_parity(run, work, snapshots=SNAPSHOTS if run.seed == 0 else 0)
-    return concat(
-        [
-            outcome_rows(result, **run.labels),
-            dependence_rows(result, task, **run.labels),
-            snapshot_rows(work),
-            training_rows(result.history, **run.labels),
-        ]
-    )
+    return measure_run(item, work, SNAPSHOTS if item.parameters["seed"] == 0 else 0)
 
 
 def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
@@ -120,26 +109,19 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
             "one-hot on S[i]": ("dependency_mass", ONE_HOT, "attention mass on S[i], mean over steps"),
         }
         for part, (metric, threshold, quantity) in tests.items():
-            verdict = judged(
-                _share(solved[metric]),
-                claim=ID,
-                part=f"{part} ({where})",
-                quantity=quantity,
-                threshold=threshold,
-                direction="above",
-                unit="seeds",
-                note=note,
+            verdicts.append(
+                judged(
+                    cautious_mean(solved[metric].to_numpy(), rng=0, bounds=(0, 1)),
+                    claim=ID,
+                    part=f"{part} ({where})",
+                    quantity=quantity,
+                    threshold=threshold,
+                    direction="above",
+                    unit="seeds",
+                    note=note,
+                )
             )
-            verdicts.append(replace(verdict, n=len(solved)))
     return verdicts
-
-
-def _share(by_seed: pd.Series) -> Interval:
-    """The mean over seeds with its interval, cut to the range that a share can have; open below two seeds."""
-    if len(by_seed) < 2:
-        return Interval(float(by_seed.mean()) if len(by_seed) else 0.5, 0.0, 1.0, 0.95, max(len(by_seed), 1))
-    mean = bootstrap_mean(by_seed.to_numpy(), rng=0)
-    return replace(mean, low=max(mean.low, 0.0), high=min(mean.high, 1.0))
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:

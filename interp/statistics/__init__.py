@@ -3,12 +3,14 @@
 Nothing here imports the rest of the suite. Whatever is random takes `rng`, a numpy Generator or a seed.
 """
 
+from interp.statistics.change import change_point, onset
+from interp.statistics.crossed import crossed_mean
 from interp.statistics.equivalence import Equivalence, n_for_power, paired_equivalence, power_of_paired_t
 from interp.statistics.growth import GrowthComparison, GrowthFit, growth_comparison, growth_fits
 from interp.statistics.interval import Interval, Outcome, decide
-from interp.statistics.means import bootstrap_mean, cluster_bootstrap, paired_difference
+from interp.statistics.means import bootstrap_mean, cautious_mean, cluster_bootstrap, paired_difference
 from interp.statistics.multiplicity import MaxT, benjamini_hochberg, benjamini_yekutieli, sign_flip_max_t
-from interp.statistics.proportions import binomial_interval, binomial_p_value
+from interp.statistics.proportions import binomial_interval, binomial_p_value, proportion_difference
 
 __all__ = [
     "Equivalence",
@@ -22,13 +24,18 @@ __all__ = [
     "binomial_interval",
     "binomial_p_value",
     "bootstrap_mean",
+    "cautious_mean",
+    "change_point",
     "cluster_bootstrap",
+    "crossed_mean",
     "decide",
     "growth_comparison",
     "growth_fits",
     "n_for_power",
+    "onset",
     "paired_difference",
     "paired_equivalence",
     "power_of_paired_t",
+    "proportion_difference",
     "sign_flip_max_t",
 ]

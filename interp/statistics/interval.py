@@ -32,8 +32,8 @@ class Interval:
         if self.low > self.high:
             raise ValueError(f"Interval: low {self.low} above high {self.high}; swap them")
         check_level(self.level)
-        if self.n < 1:
-            raise ValueError(f"Interval: n = {self.n}; expected at least one unit of replication")
+        if self.n < 0:
+            raise ValueError(f"Interval: n = {self.n}; expected a count of units of replication")
 
 
 def decide(estimate: Interval, *, threshold: Number, direction: Literal["above", "below"]) -> Outcome:

@@ -17,6 +17,7 @@ tie. So `auto` is the t interval below 20 units and the expanded percentile boot
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -71,6 +72,18 @@ def bootstrap_mean(
             mean, float(mean - high * error), float(mean - low * error), level, n, "studentised bootstrap"
         )
     raise ValueError(f"bootstrap_mean: method {method!r}; expected auto, t, percentile or studentised")
+
+
+def cautious_mean(
+    values: Real[np.ndarray, "unit"], *, rng: Rng, bounds: tuple[Number, Number] = (-np.inf, np.inf)
+) -> Interval:
+    """`bootstrap_mean` of a quantity that cannot leave `bounds`; below two units all that is known are the bounds."""
+    low, high = bounds
+    if len(values) >= 2:
+        mean = bootstrap_mean(values, rng=rng)
+        return replace(mean, low=max(mean.low, low), high=min(mean.high, high))
+    middle = (low + high) / 2 if np.isfinite([low, high]).all() else float(np.clip(0.0, low, high))
+    return Interval(float(values[0]) if len(values) else middle, low, high, 0.95, len(values))
 
 
 def paired_difference(

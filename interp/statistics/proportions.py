@@ -16,6 +16,26 @@ def binomial_interval(successes: int, trials: int, *, level: Number = 0.95) -> I
     return Interval(successes / trials, float(ends.low), float(ends.high), level, trials, "Clopper-Pearson")
 
 
+def proportion_difference(first: tuple[int, int], second: tuple[int, int], *, level: Number = 0.95) -> Interval:
+    """The proportion of `first` minus that of `second`, each (successes, trials), independent samples, in [-1, 1].
+
+    Newcombe's hybrid score interval (1998, method 10): honest at 0 of n and n of n, where a bootstrap has no width.
+    """
+    check_level(level)
+    for successes, trials in (first, second):
+        _check_counts(successes, trials)
+    (p1, low1, high1), (p2, low2, high2) = (_wilson(*counts, level) for counts in (first, second))
+    gap = p1 - p2
+    low = gap - ((p1 - low1) ** 2 + (high2 - p2) ** 2) ** 0.5
+    high = gap + ((high1 - p1) ** 2 + (p2 - low2) ** 2) ** 0.5
+    return Interval(gap, low, high, level, first[1] + second[1], "Newcombe")
+
+
+def _wilson(successes: int, trials: int, level: Number) -> tuple[float, float, float]:
+    ends = _test(successes, trials, 0.5, "two-sided").proportion_ci(confidence_level=level, method="wilson")
+    return successes / trials, float(ends.low), float(ends.high)
+
+
 def binomial_p_value(
     successes: int,
     trials: int,

@@ -1,0 +1,134 @@
+"""wen2024, Figure 8: with two layers and two heads, does the first layer do the looking up?
+
+Deviations of the cpu preset: n=20, k=6 as in the figure's caption (its text says the problem of Figure 3b), d_model
+128 instead of 720, learning rate 3e-4 instead of 6e-5; five seeds instead of one picture. The layers are compared
+within one model, by the dependency mask and by entropy.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from interp.claim import Claim, Item, register
+from interp.parity import ParityRun, ParityRuns, measure_run, outcomes
+from interp.statistics import cautious_mean
+from interp.verdict import Verdict, judged
+from probes.rows import with_settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ID = "wen2024/fig8"
+SOLVED = 0.99
+"""Test accuracy from which a model has learned the task."""
+HIT = 0.5
+"""A head attends to a secret index if its largest weight is there on more than this share of the inputs."""
+COVERS = 0.95
+"""The share of secret indices that some head of the first layer must attend to."""
+UNIFORM = 0.8
+"""Normalised entropy above which attention is nearly uniform."""
+SNAPSHOTS = 8
+
+_SMOKE = ParityRun(
+    cot=True, n=8, k=2, layers=2, heads=2, d_model=32, d_mlp=128, lr=3e-3, budget=6_144, eval_every=1024,
+    n_held_out=32, stop_when_perfect=False,
+)  # fmt: skip
+_CPU = ParityRun(cot=True, n=20, k=6, layers=2, heads=2, lr=3e-4, budget=120_000, stop_when_perfect=False)
+PRESETS = {
+    "smoke": ParityRuns((_SMOKE,), seeds=2),
+    "cpu": ParityRuns((_CPU,), seeds=5),
+    "paper": ParityRuns((replace(_CPU, d_model=720, d_mlp=3072, lr=6e-5, budget=1_000_000),), seeds=5),
+}
+
+
+def measure(item: Item, work: Path) -> pd.DataFrame:
+    """Trains one model to the end of its budget and compares its attention with the dependency mask."""
+    return measure_run(item, work, SNAPSHOTS if item.parameters["seed"] == 0 else 0)
+
+
+def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
+    """The secret indices each layer covers, and how uniform the second layer is."""
+    runs = outcomes(rows)
+    solved = set(runs.loc[runs["test_accuracy"] >= SOLVED, "run"])
+    note = f"{len(solved)} of {len(runs)} models reach {SOLVED:.0%} test accuracy; only these are judged"
+    of = rows[rows["run"].isin(solved)]
+    covered = _covered(of)
+    entropy = _final_entropy(of)
+    others = "; ".join(
+        f"layer {layer + 1}: covers {covered.get(layer, pd.Series(dtype=float)).mean():.2f}, "
+        f"entropy {entropy[layer].mean():.2f}"
+        for layer in entropy.columns
+    )
+    tests = (
+        ("the first layer covers every secret index", covered.get(0), COVERS,
+         "share of steps whose S[i] has the largest weight in some head of the first layer"),
+        ("the second layer is nearly uniform", entropy.get(1), UNIFORM,
+         "normalised entropy of the second layer, minimum over positions, mean over heads"),
+    )  # fmt: skip
+    return [
+        judged(
+            cautious_mean(
+                (pd.Series(dtype=float) if by_seed is None else by_seed).to_numpy(float), rng=0, bounds=(0, 1)
+            ),
+            claim=ID,
+            part=part,
+            quantity=quantity,
+            threshold=threshold,
+            direction="above",
+            unit="seeds",
+            note=f"{note}; {others}",
+        )
+        for part, by_seed, threshold, quantity in tests
+    ]
+
+
+def _covered(rows: pd.DataFrame) -> pd.DataFrame:
+    """By seed and layer: the share of steps at which some head's largest weight is on S[i]."""
+    hits = rows[rows["metric"] == "top1_hit"]
+    if hits.empty:
+        return pd.DataFrame(dtype=float)
+    best = with_settings(hits).groupby(["unit", "layer", "query"])["value"].max() > HIT
+    return best.groupby(["unit", "layer"]).mean().unstack("layer")
+
+
+def _final_entropy(rows: pd.DataFrame) -> pd.DataFrame:
+    """By seed and layer: normalised entropy at the last evaluation, mean over heads."""
+    entropy = rows[rows["metric"] == "entropy_min"]
+    last = entropy[entropy["step"] == entropy["step"].max()]
+    return last.groupby(["unit", "layer"])["value"].mean().unstack("layer")
+
+
+def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
+    """For the first seed: the attention map of every head, and the training curves."""
+    from interp.figures import attention_map, training_curves
+
+    run = outcomes(rows).sort_values("unit").iloc[0]
+    of_run = rows[rows["run"] == run["run"]]
+    title = f"Parity with CoT, n={run['n']}, k={run['k']}, 2L2H, seed {run['unit']}"
+    return {"attention": attention_map(of_run, title), "training": training_curves(of_run, title)}
+
+
+register(
+    Claim(
+        id=ID,
+        sentence=(
+            "In a two-layer two-head transformer trained with CoT the first layer is sparse, every secret variable "
+            "being attended to by at least one head, while the second layer is almost uniform."
+        ),
+        test=(
+            f"Models with a test accuracy of at least {SOLVED:g}. A head attends to S[i] if its largest weight is "
+            f"there on more than {HIT:.0%} of the test inputs: some head of the first layer does so for more than "
+            f"{COVERS:.0%} of the steps. The second layer's normalised entropy, mean over heads, exceeds "
+            f"{UNIFORM:g}. 95% interval over seeds; coverage and entropy of both layers are reported."
+        ),
+        deviations=str(__doc__).split("\n\n")[1],
+        presets=PRESETS,
+        items=lambda preset: preset.items,
+        measure=measure,
+        judge=judge,
+        figures=figures,
+    )
+)
