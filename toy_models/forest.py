@@ -18,8 +18,8 @@ from toy_models.tasks.tree_parity import TreeParity
 Mask = Literal["position", "level"]
 """What a node sees: every earlier position, or every position of the levels below its own (kim2024, Figure 3)."""
 
-CHUNK_VALUES = 1 << 22
-"""Values unpacked at once: 16 MB, and a few times that for what is computed from them."""
+CHUNK_VALUES = 1 << 20
+"""Values unpacked at once: 4 MB, and a few times that for what is computed from them (the fastest of 2^18..2^22)."""
 
 
 @dataclass(frozen=True)
