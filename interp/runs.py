@@ -12,7 +12,7 @@ from typing import Any
 
 from probes import atomic
 
-RECORDED_PACKAGES = ("cotlens", "torch", "transformer-lens", "transformers", "numpy", "scipy")
+RECORDED_PACKAGES = ("cotlens", "torch", "transformer-lens", "transformers", "peft", "numpy", "scipy")
 LOCK = ".lock"
 
 
