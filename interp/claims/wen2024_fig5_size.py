@@ -71,14 +71,14 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     runs["solved"] = runs["test_accuracy"] >= SOLVED
     verdicts = []
     for (layers, heads), group in runs.groupby(["layers", "heads"]):
-        counts = group.groupby("dataset_size")["solved"].agg(["sum", "size"]).astype(int)
-        small = min(counts.index, key=lambda size: abs(size - SMALL * 2 ** int(group["n"].iloc[0])))
-        large = counts.index.max()
+        counts = {int(size): (int(of.sum()), len(of)) for size, of in group.groupby("dataset_size")["solved"]}
+        small = min(counts, key=lambda size: abs(size - SMALL * 2 ** int(group["n"].iloc[0])))
+        large = max(counts)
         where = f"{layers}L{heads}H"
-        note = "solved: " + ", ".join(f"{size} samples {s}/{n}" for size, (s, n) in counts.iterrows())
+        note = "solved: " + ", ".join(f"{size} samples {s}/{n}" for size, (s, n) in counts.items())
         verdicts.append(
             judged(
-                proportion_difference(_pair(counts, small), _pair(counts, large)),
+                proportion_difference(counts[small], counts[large]),
                 claim=ID,
                 part=f"a smaller dataset learns where a larger does not ({where})",
                 quantity=f"share of solved runs with {small} samples - with {large}",
@@ -102,10 +102,6 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
             )
         )
     return verdicts
-
-
-def _pair(counts: pd.DataFrame, size: int) -> tuple[int, int]:
-    return int(counts.loc[size, "sum"]), int(counts.loc[size, "size"])
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:

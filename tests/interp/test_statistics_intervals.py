@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 from interp.statistics import (
     Interval,
     binomial_interval,
     binomial_p_value,
     bootstrap_mean,
+    cautious_mean,
     cluster_bootstrap,
     decide,
     paired_difference,
+    proportion_difference,
 )
 from interp.statistics.means import central_range, expanded_tail
 
@@ -231,3 +233,21 @@ def test_import_is_light():
     code = "import sys, interp.statistics; print(*{'torch', 'scipy.stats', 'statsmodels'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(("first", "second"), [((5, 5), (0, 5)), ((3, 8), (4, 9)), ((0, 4), (0, 4))])
+def test_a_difference_of_proportions_equals_newcombe_in_statsmodels(first, second):
+    found = proportion_difference(first, second)
+    low, high = confint_proportions_2indep(*first, *second, method="newcomb", compare="diff")
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
+    assert found.value == pytest.approx(first[0] / first[1] - second[0] / second[1])
+
+
+def test_a_cautious_mean_stays_in_its_bounds_and_knows_nothing_of_one_seed():
+    wide = cautious_mean(np.array([0.9, 1.0, 1.0]), rng=0, bounds=(0, 1))
+    assert (wide.high, wide.n) == (1, 3)
+    assert wide.low < 0.9
+    one, none = (cautious_mean(np.array(values), rng=0, bounds=(0, 1)) for values in ([0.7], []))
+    assert (one.value, one.low, one.high, one.n) == (0.7, 0, 1, 1)
+    assert (none.value, none.low, none.high, none.n) == (0.5, 0, 1, 0)
+    assert cautious_mean(np.array([]), rng=0).value == 0
