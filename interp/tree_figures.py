@@ -30,6 +30,8 @@ CONDITION_STYLES: Mapping[str, dict[str, Any]] = {
     "as_written": {"color": PURPLE, "linestyle": ":", "marker": "D", "label": "filter as written"},
 }
 
+KIND_TITLES = {"random": "random error", "against": "error against the signal", "unequal": "error between children"}
+
 
 def phase_diagram(found: pd.DataFrame) -> Figure:
     """The share of seeds that one step solves, over n and step size, for each d."""
@@ -60,7 +62,7 @@ def samples_needed(started: pd.DataFrame) -> Figure:
         figure = new_figure(5.6, 4.2)
         axes = figure.subplots()
         solved, cut = started[~started["censored"]], started[started["censored"]]
-        spread = 1 + 0.03 * (started["unit"].astype(int) % 10 - 4.5)  # seeds that tie stay visible
+        spread = _spread(started["unit"])
         axes.plot(solved["d"] * spread[solved.index], solved["n"], "o", color=BLUE, alpha=0.6, label="seed")
         axes.plot(
             cut["d"] * spread[cut.index], cut["n"], "^", mfc="none", color=VERMILION, label="no success up to here"
@@ -111,7 +113,7 @@ def weight_map(rows: pd.DataFrame) -> Figure:
 
 def noise_tolerance(found: pd.DataFrame, points: pd.DataFrame) -> Figure:
     """Above: the share of seeds solved against the error, by kind and d. Below: breaking points against d."""
-    kinds = sorted(found["condition"].unique())
+    kinds = [kind for kind in KIND_TITLES if kind in set(found["condition"])]
     ds = sorted(found["d"].unique())
     with styled():
         figure = new_figure(3.3 * len(kinds) + 0.8, 6.2)
@@ -121,10 +123,11 @@ def noise_tolerance(found: pd.DataFrame, points: pd.DataFrame) -> Figure:
                 of_d = found[(found["condition"] == kind) & (found["d"] == d) & (found["error"] > 0)]
                 share = of_d.groupby("error")["success"].mean()
                 above.plot(share.index, share, **style, ms=4, label=f"d = {d}")
-            above.set(xscale="log", title=f"{kind} error", xlabel="size of the error (units of $1/d^2$)")
+            above.set(xscale="log", title=KIND_TITLES[kind], xlabel="size of the error (units of $1/d^2$)")
             broken = points[(points["condition"] == kind) & (points["error"] > 0)]
-            spread = 1 + 0.03 * (broken["unit"].astype(int) % 10 - 4.5)
-            below.plot(broken["d"] * spread, broken["size"], "o", color=BLUE, alpha=0.6, label="seed")
+            below.plot(
+                broken["d"] * _spread(broken["unit"]), broken["size"], "o", color=BLUE, alpha=0.6, label="seed"
+            )
             median = broken.groupby("d")["size"].median()
             if len(median):
                 line = median.iloc[0] * (np.array(ds) / median.index[0]) ** -2.0
@@ -151,17 +154,17 @@ def levels_solved(found: pd.DataFrame) -> Figure:
             axes.plot(
                 [0, top], [0, top], color="0.75", linewidth=6, solid_capstyle="round", label="as claimed", zorder=1
             )
-            for condition, style in CONDITION_STYLES.items():
+            for shift, (condition, style) in zip((0.0, -0.06, -0.12, -0.18), CONDITION_STYLES.items()):
                 runs = of_size[of_size["condition"] == condition]
                 if len(runs):
                     solved = runs.groupby(["unit", "step"])["solved"].sum().groupby("step").mean()
-                    axes.plot(solved.index, solved, **style, ms=5)
-            axes.set(title=f"d = {d}, k = {k}", xlabel="updates", ylim=(-0.2, top + 0.3))
+                    axes.plot(solved.index, solved + shift, **style, ms=5)  # lines that tie stay visible
+            axes.set(title=f"d = {d}, k = {k}", xlabel="updates", ylim=(-0.35, top + 0.3))
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
         panels[0].set_ylabel("levels solved (mean over seeds)")
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+        figure.legend(handles, labels, loc="outside lower center", ncols=5 if len(sizes) > 1 else 3, fontsize=8)
         return figure
 
 
@@ -206,3 +209,9 @@ def signal_against_k(found: pd.DataFrame) -> Figure:
         axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         axes.legend(fontsize=8)
         return figure
+
+
+def _spread(units: pd.Series) -> pd.Series:
+    """A factor near 1 for each row by its seed, so that seeds that tie stay visible side by side on a log axis."""
+    seeds = units.astype(int)
+    return 1 + 0.03 * (seeds % 10 - (seeds % 10).mean())
