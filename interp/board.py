@@ -1,4 +1,4 @@
-"""What holds? The verdict board: committed verdicts as a Markdown table."""
+"""What holds? The verdict board: committed verdicts as Markdown."""
 
 import json
 import math
@@ -10,30 +10,47 @@ from interp.claim import load_claims
 from interp.verdict import Verdict, read_verdicts
 
 START, END = "<!-- board: cotlens claims board --readme README.md -->", "<!-- end of board -->"
-MARKS = {"supported": "✅ supported", "refuted": "❌ refuted", "inconclusive": "❔ inconclusive"}
+MARKS = {"supported": "✅", "refuted": "❌", "inconclusive": "❔"}
 
 
 def board(runs: Sequence[dict[str, Any]]) -> str:
-    """A Markdown table of the verdicts in `runs`, and the commands that made them."""
-    lines = [
-        "| claim | test | verdict | estimate [95% interval] | claimed | n |",
-        "|---|---|---|---|---|---|",
-    ]
-    for run in runs:
-        for v in run["verdicts"]:
-            cells = (
-                f"`{v.claim}`",
-                f"{v.part}: {v.quantity}",
-                MARKS[v.outcome],
-                _interval(v),
-                _claimed(v),
-                _n(v),
-            )
-            lines.append("| " + " | ".join(_escaped(cell) for cell in cells) + " |")
-    commands = dict.fromkeys(f"`{run['command']}`" for run in runs)
-    sentences = {name: claim.sentence for name, claim in load_claims().items()}
-    quoted = [f"- `{run['claim']}`: “{sentences[run['claim']]}”" for run in runs if run["claim"] in sentences]
-    return "\n".join([*lines, "", *dict.fromkeys(quoted), "", "Made by " + ", ".join(commands) + "."])
+    """The verdicts in `runs` as Markdown: a line for each claim, then, folded, every test and what made it."""
+    key = ", ".join(f"{mark} {outcome}" for outcome, mark in MARKS.items())
+    return "\n".join(
+        [
+            "| claim | what the paper says | its tests |",
+            "|---|---|---|",
+            *map(_claim_line, runs),
+            "",
+            f"One mark for each test declared beforehand: {key}.",
+            "",
+            "<details><summary>Every test, with its estimate and 95% interval</summary>",
+            "",
+            "| claim | test | verdict | estimate [95% interval] | claimed | n |",
+            "|---|---|---|---|---|---|",
+            *(_test_line(verdict) for run in runs for verdict in run["verdicts"]),
+            "",
+            "Made by " + ", ".join(dict.fromkeys(f"`{run['command']}`" for run in runs)) + ".",
+            "",
+            "</details>",
+        ]
+    )
+
+
+def _claim_line(run: dict[str, Any]) -> str:
+    claims = load_claims()
+    sentence = claims[run["claim"]].sentence if run["claim"] in claims else ""
+    marks = "".join(MARKS[v.outcome] for v in run["verdicts"] if not v.part.startswith("control,"))
+    return _line(f"`{run['claim']}`", sentence, marks or "a control only")
+
+
+def _test_line(v: Verdict) -> str:
+    verdict = f"{MARKS[v.outcome]} {v.outcome}"
+    return _line(f"`{v.claim}`", f"{v.part}: {v.quantity}", verdict, _interval(v), _claimed(v), f"{v.n} {v.unit}")
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
 
 
 def with_board(text: str, table: str) -> str:
@@ -72,10 +89,6 @@ def _number(value: float) -> str:
 
 def _claimed(v: Verdict) -> str:
     return f"{'>' if v.direction == 'above' else '<'} {v.threshold:.3g}"
-
-
-def _n(v: Verdict) -> str:
-    return f"{v.n} {v.unit}"
 
 
 def _escaped(text: str) -> str:

@@ -1,6 +1,7 @@
 """The board: every verdict once, other text untouched."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -18,14 +19,26 @@ def run(claim: str, command: str = "cotlens claims run", low: float = 1.5):
     return {"claim": claim, "preset": "cpu", "command": command, "verdicts": [verdict]}
 
 
-def test_the_table_has_a_line_for_each_verdict():
-    text = board([run("wen2024/fig2", "make A"), run("wen2024/fig3b", "make B")])
-    lines = [line for line in text.splitlines() if line.startswith("| `")]
-    assert len(lines) == 2
-    cells = lines[0].replace("\\|", "¦").strip("| ").split(" | ")
-    assert cells == ["`wen2024/fig2`", "with ¦ bar: a &lt; b", "✅ supported", "2 [1.5, ∞]", "> 1", "5 seeds"]
+def cells(line: str) -> list[str]:
+    return line.replace("\\|", "¦").strip("| ").split(" | ")
+
+
+def test_the_board_has_a_line_for_each_claim_and_for_each_test():
+    text = board([run("wen2024/fig2", "make A"), run("wen2024/fig3b", "make B", low=-1.0)])
+    claims, tests = (part.splitlines() for part in text.split("<details>"))
+    claims, tests = ([cells(line) for line in lines if line.startswith("| `")] for lines in (claims, tests))
+    assert [line[::2] for line in claims] == [["`wen2024/fig2`", "✅"], ["`wen2024/fig3b`", "❔"]]
+    assert claims[0][1].startswith("Without CoT the sample complexity")
+    assert tests[0] == ["`wen2024/fig2`", "with ¦ bar: a &lt; b", "✅ supported", "2 [1.5, ∞]", "> 1", "5 seeds"]
+    assert len(tests) == 2
     assert "`make A`, `make B`" in text
-    assert "“Without CoT the sample complexity" in text
+
+
+def test_a_control_is_not_counted_as_evidence():
+    control = run("wen2024/fig2")
+    control["verdicts"] = [replace(v, part=f"control, {v.part}") for v in control["verdicts"]]
+    line = next(line for line in board([control]).splitlines() if line.startswith("| `"))
+    assert cells(line)[-1] == "a control only"
 
 
 def test_the_board_replaces_what_is_between_the_markers_only():
