@@ -21,9 +21,9 @@ CHUNK_ROWS = 2048
 """Supervised positions per forward: 2048 x 4096 neurons of float32 are 32 MB."""
 
 
-def assumption_2(n: float, k: float, delta: float, eps: float) -> dict[str, float]:
+def assumption_2(n: int, k: int, delta: float, eps: float) -> dict[str, float]:
     """The numbers that Assumption 2 asks for."""
-    log, m = math.log(n / delta), 2 * k
+    log, m = math.log(n / delta), 2.0 * k
     batch = 1.28e7 / eps**2 * n * log**20
     lr = m * eps * math.sqrt(batch) / (100 * log)
     return {"d_model": k * log**1.1, "m": m, "batch": batch, "lr_0": lr, "lr_1": lr, "lr_2": 4 * k * eps / 3}
@@ -159,6 +159,7 @@ def _mass_off_secret(block: SimplifiedBlock, task: Parity) -> Float[Tensor, "ste
     own = table[index, :, positions]  # [step, query token, key token]: the query as its own key
     highest = table.amax(-1)
     highest[index, :, positions] = own.diagonal(dim1=-2, dim2=-1)
+    highest[:, :, task.n] = table[:, :, task.n, 0]  # the end token is always 0
     secret = table[index, :, list(task.secret)].amin(-1)
     highest[index, :, list(task.secret)] = -torch.inf
     off = torch.logsumexp(highest, -1) - secret

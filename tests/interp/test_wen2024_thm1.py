@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interp.claim import Item, load_claims
+from interp.claim import Item
+from interp.claims.wen2024_thm1 import judge, measure
 from probes.rows import concat, setting, table, with_settings
 
 SIZES = ((8, 2), (16, 4), (32, 8), (64, 16))
@@ -34,7 +35,7 @@ def _outcomes(exact, bits) -> list[str]:
     rows = concat(
         _run(n, k, seed, exact(seed), round(bits(n) + rng.normal(0, 0.3))) for n, k in SIZES for seed in range(10)
     )
-    return [verdict.outcome for verdict in load_claims()["wen2024/thm1"].judge(rows)]
+    return [verdict.outcome for verdict in judge(rows)]
 
 
 def test_exact_constructions_and_logarithmic_bits_support_both_parts():
@@ -50,9 +51,8 @@ def test_a_few_failures_are_inconclusive():
 
 
 def test_one_construction_is_measured_in_full(tmp_path):
-    claim = load_claims()["wen2024/thm1"]
     parameters = {"n": 6, "k": 2, "enumerate_all": True, "n_inputs": 0, "seed": 0}
-    rows = with_settings(claim.measure(Item("one", parameters), tmp_path))
+    rows = with_settings(measure(Item("one", parameters), tmp_path))
     whole = rows[rows["share"] == 1].set_index(["metric", "scope"])["value"]
     assert (rows["n_tokens"] == 64).all()
     assert whole["exact", "float64"] == 1
