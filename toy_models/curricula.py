@@ -75,10 +75,12 @@ def stagewise(
     test: Examples,
     one_query: bool = False,
     update: Updated = "own",
+    stop_above: float = 1.0,
 ) -> list[Snapshot]:
     """Algorithm 1, with `n_sequences` fresh sequences in each stage (the paper's M).
 
-    `update`: the paper's experiments move only W_KQ of layer l in stage l, its pseudocode those of all layers.
+    `update`: the paper's experiments move only W_KQ of layer l in stage l, its pseudocode those of all layers. A
+    stage that leaves its hop with a larger error than `stop_above` is the last: the next hop is built from this one.
     """
     found = [snapshot(model, task, test, 0, "nothing")]
     for stage in range(model.n_layers):
@@ -88,6 +90,8 @@ def stagewise(
         found.append(snapshot(model, task, test, 2 * stage + 1, "W_KQ"))
         descend(model, [model.readout], data, [stage], rate)
         found.append(snapshot(model, task, test, 2 * stage + 2, "readout"))
+        if found[-1].error[stage] > stop_above:
+            break
     return found
 
 
@@ -132,11 +136,13 @@ def descend(
 
 def query_losses(model: KFoldTheory, data: Examples, hops: Sequence[int]) -> Float[Tensor, "batch hop query"]:
     """Cross-entropy of the hops with these indices at every labelled query (equation 2)."""
-    logits = model(data.values, hops[0])[:, None] if len(hops) == 1 else model(data.values)[:, list(hops)]
+    if len(hops) == 1:
+        logits = model(data.values, hops[0], data.query)[:, None]
+    else:
+        logits = model(data.values, query=data.query)[:, list(hops)]
     targets = data.results[:, list(hops)]
     if data.query is not None:
-        row = torch.arange(len(data))
-        logits, targets = logits[row, :, data.query][:, :, None], targets[row, :, data.query][:, :, None]
+        targets = targets[torch.arange(len(data)), :, data.query][..., None]
     return F.cross_entropy(rearrange(logits, "b h q out -> b out h q"), targets, reduction="none")
 
 

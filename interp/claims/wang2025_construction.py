@@ -1,9 +1,9 @@
 """wang2025, Theorem 4: do log2(k) + 1 attention layers compute k-fold composition exactly?
 
-The theorem holds in the limit of infinite softmax scale, and for the queries of the first permutation. Here the scale
-is finite and the error is measured against it, at all kN cyclic positions and for every hop 1, 2, 4, ..., k, with
-the readout summed over blocks instead of the last one alone, since a cyclic query may end in any block. Double precision,
-random hidden permutations and inputs by seed. All presets test the same; smoke has the smallest sizes only.
+The theorem holds in the limit of infinite softmax scale, and for the queries of the first permutation. Here the
+scale is finite and the error is measured against it, at all kN cyclic positions and for every hop 1, 2, 4, ..., k,
+with the readout summed over blocks instead of the last one alone, since a cyclic query may end in any block. Double
+precision, random hidden permutations and inputs by seed. The presets differ in sizes and sequences only.
 """
 
 from collections.abc import Mapping, Sequence

@@ -31,6 +31,16 @@ def test_doubling_equals_literal_composition_for_every_hop_and_position(k, n):
             assert results[row, index].tolist() == expected
 
 
+@pytest.mark.parametrize("hop", [3, 5, 6, 7])
+def test_hops_between_the_powers_of_two(hop):
+    task = KFold(k=8, n=4, cyclic=True, seed=2)
+    values = sampled(task, 3).inputs.view(-1, 8, 4)
+    found = hop_results(values, torch.tensor(task.hidden), hop)
+    for row, tokens in enumerate(values.tolist()):
+        expected = [[composed(tokens, task.hidden, i, j, hop) for j in range(4)] for i in range(8)]
+        assert found[row].tolist() == expected
+
+
 def test_the_first_permutations_queries_are_the_papers_f():
     """f_pi(sigma, x) = sigma_k pi_k ... sigma_1 pi_1 (x), with no wrap around."""
     task = KFold(k=4, n=5, seed=1)
@@ -126,10 +136,7 @@ def test_only_the_chain_is_for_a_decoder():
         (lambda: KFold(k=2, n=3, hidden=((0, 1, 1), (0, 1, 2))), "must be 2 permutations of 0..2"),
         (lambda: KFoldCot(k=2, n=3, hidden=((0, 1, 2),)), "must be 2 permutations of 0..2"),
         (lambda: KFold().layer_dependencies(sampled(KFold()), 3), "layers 0 to 2"),
-        (
-            lambda: hop_results(torch.zeros(1, 4, 3, dtype=torch.long), torch.zeros(4, 3, dtype=torch.long), 3),
-            "power",
-        ),
+        (lambda: hop_results(torch.zeros(1, 4, 3).long(), torch.zeros(4, 3).long(), 0), "at least 1"),
     ],
 )
 def test_bad_sizes_are_refused(make, message):

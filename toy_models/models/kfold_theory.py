@@ -6,7 +6,8 @@ not zero. Three things follow, all exact, so that no d x d matrix is ever formed
 
 1. W_KQ of layer l acts on (l+1)kN coordinates; the rest of it meets zeros, has no gradient and is not stored.
 2. A layer whose W_KQ is zero and stays so has uniform attention: its scores need no product.
-3. A readout that is zero on the blocks of the later layers does not need these layers.
+3. A readout that is zero on the blocks of the later layers does not need these layers, and the last layer that it
+   does need is computed at the labelled queries alone.
 
 Positions are rows here (X transposed): the residual stream is [batch pos d], as in every other model.
 """
@@ -25,7 +26,7 @@ from toy_models.tasks.kfold import Permutations, check_size, is_power_of_two
 
 
 class KeyQueryAttention(nn.Module):
-    """softmax over keys of x_key^T W_KQ x_query; the values are the last block of the keys."""
+    """softmax over keys of x_key^T W_KQ x_query; the values are the keys' last block, of size kn."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -33,15 +34,15 @@ class KeyQueryAttention(nn.Module):
         self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()
 
     def forward(
-        self, resid: Float[Tensor, "batch pos width"], values: Float[Tensor, "batch pos kn"]
-    ) -> Float[Tensor, "batch pos kn"]:
+        self, queries: Float[Tensor, "batch query width"], resid: Float[Tensor, "batch key width"], kn: int
+    ) -> Float[Tensor, "batch query kn"]:
         if self.W_KQ.requires_grad or self.W_KQ.any():
-            scores = (resid @ self.W_KQ.T) @ resid.transpose(-2, -1)  # [batch query key]
+            scores = (queries @ self.W_KQ.T) @ resid.transpose(-2, -1)  # [batch query key]
         else:
-            scores = resid.new_zeros(len(resid), resid.shape[1], resid.shape[1])
+            scores = resid.new_zeros(len(resid), queries.shape[1], resid.shape[1])
         scores = self.hook_attn_scores(rearrange(scores, "batch query key -> batch 1 query key"))
         pattern = self.hook_pattern(scores.softmax(-1))
-        return pattern[:, 0] @ values
+        return pattern[:, 0] @ resid[..., -kn:]
 
 
 class TheoryBlock(nn.Module):
@@ -53,10 +54,14 @@ class TheoryBlock(nn.Module):
         self.attn = KeyQueryAttention(width)
         self.hook_resid_pre, self.hook_attn_out, self.hook_resid_post = HookPoint(), HookPoint(), HookPoint()
 
-    def forward(self, resid: Float[Tensor, "batch pos width"]) -> Float[Tensor, "batch pos wider"]:
+    def forward(
+        self, resid: Float[Tensor, "batch pos width"], query: Int[Tensor, "batch"] | None = None
+    ) -> Float[Tensor, "batch query wider"]:
+        """The residual stream after the layer, everywhere or at one position of each sequence."""
         resid = self.hook_resid_pre(resid)
-        out = self.hook_attn_out(self.attn(resid, resid[..., -self.kn :]))
-        return self.hook_resid_post(torch.cat([resid, out], dim=-1))
+        asking = resid if query is None else resid[torch.arange(len(resid)), query][:, None]
+        out = self.hook_attn_out(self.attn(asking, resid, self.kn))
+        return self.hook_resid_post(torch.cat([asking, out], dim=-1))
 
 
 class KFoldTheory(HookedRootModule):
@@ -95,11 +100,14 @@ class KFoldTheory(HookedRootModule):
         image = F.one_hot((block + values).flatten(1), self.kn)
         return self.hook_embed(torch.cat([own, image], dim=-1).to(self.readout.dtype))
 
-    def forward(self, values: Int[Tensor, "batch k n"], hop: int | None = None) -> Float[Tensor, "batch *hop pos n"]:
-        """Psi_l^T TF(X) for every l, or for the one with index `hop`."""
+    def forward(
+        self, values: Int[Tensor, "batch k n"], hop: int | None = None, query: Int[Tensor, "batch"] | None = None
+    ) -> Float[Tensor, "batch *hop query n"]:
+        """Psi_l^T TF(X) for every l, or for the one with index `hop`; everywhere, or at one position each."""
         resid = self.embed(values)
-        for block in self.blocks[: self._depth(hop)]:
-            resid = block(resid)
+        depth = self._depth(hop)
+        for layer in range(depth):
+            resid = self.blocks[layer](resid, query if layer == depth - 1 else None)
         readout = rearrange(self.readout, "hop block i j out -> hop (block i j) out")[:, : resid.shape[-1]]
         if hop is not None:
             return resid @ readout[hop]
@@ -110,7 +118,7 @@ class KFoldTheory(HookedRootModule):
         if hop is None or self.readout.requires_grad:
             return self.n_layers
         blocks_read = self.readout[hop].flatten(1).any(-1).nonzero()
-        return max(int(blocks_read.max()) - 1, 0) if len(blocks_read) else 0
+        return max(int(blocks_read.max()) - 1, 1) if len(blocks_read) else 1
 
     @torch.no_grad()
     def construct(self, hidden: Permutations, scale: float) -> None:

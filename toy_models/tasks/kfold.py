@@ -36,15 +36,18 @@ def random_permutations(size: int, k: int, n: int, generator: torch.Generator) -
 
 
 def hop_results(values: Int[Tensor, "batch k n"], hidden: Int[Tensor, "k n"], hop: int) -> Int[Tensor, "batch k n"]:
-    """hop_i^r(j) for every i and j, by doubling: hop_i^{2r}(j) = hop_{i+r}^r(hop_i^r(j)). r is a power of two."""
-    if not is_power_of_two(hop):
-        raise ValueError(f"the hop must be a power of two, got {hop}: doubling composes equal halves")
-    results = values.gather(-1, hidden.to(values.device).expand_as(values))
-    reach = 1
-    while reach < hop:
-        results = results.roll(-reach, dims=1).gather(-1, results)
-        reach *= 2
-    return results
+    """hop_i^r(j) for every i and j, by doubling: hop_i^{a+b}(j) = hop_{i+a}^b(hop_i^a(j))."""
+    if hop < 1:
+        raise ValueError(f"the hop must be at least 1, got {hop}")
+    power, reach = values.gather(-1, hidden.to(values.device).expand_as(values)), 1  # hop^reach, a power of two
+    results, covered = torch.arange(values.shape[-1], device=values.device).expand_as(values), 0
+    while True:
+        if hop & reach:
+            results = power.roll(-covered, dims=1).gather(-1, results)
+            covered += reach
+        if covered == hop:
+            return results
+        power, reach = power.roll(-reach, dims=1).gather(-1, power), 2 * reach
 
 
 def check_size(k: int, n: int) -> None:
