@@ -6,11 +6,11 @@ max_i |u_j,i + 1| < eps_0 for any j of level l - 1.
 
 As written this does not cascade for eps_0 <= 1, though the proof needs it to. A zeroed node has distance 1 from -1,
 so the level above a zeroed level passes ("which again activates the filter" holds of its mean, which is small, not
-of the zeros that the filter reads). That level computes from zeros and untrained -1s; their constant part alone gives
-it a gradient of order 1/d^2 or more, which a step of order d^2 turns into wrong weights. Two remedies, both here:
-eps_0 in (1, 2), for which zeros too are within eps_0 of -1, or `cascade`, which closes every level above a closed
-one. An untrained node's answers must lie within eps_0 as well: phi(z) + 1 with |z| up to about sqrt(2 log(n') / d),
-which is O(d^-1/2) in the limit but up to 1.7 at d = 16.
+of the zeros that the filter reads). That level computes from zeros and untrained -1s, whose constant part alone
+gives it a gradient of order 1/d, where the signal is of order 1/d^2: a step of order d^2 makes weights of order d
+of it. Two remedies, both here: eps_0 in (1, 2), for which zeros too are within eps_0 of -1, or `cascade`, which
+closes every level above a closed one. An untrained node's answers must lie within eps_0 as well: phi(z) + 1 with
+|z| up to about sqrt(2 log(n') / d), which is O(d^-1/2) in the limit but up to 1.7 at d = 16.
 """
 
 from dataclasses import dataclass

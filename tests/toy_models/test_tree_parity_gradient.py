@@ -136,6 +136,21 @@ class TestFilter:
         """Level 2 is zeroed, so level 3 finds a level at distance 1 from -1 and passes, contrary to the proof."""
         assert self.opened(eps_0=0.9) == [[True, False, True, False]] * 2
 
+    @pytest.mark.parametrize("d", [64, 128])
+    def test_a_level_that_passes_above_a_zeroed_one_drowns_the_signal(self, d):
+        """Its gradient on the untrained nodes is of order 1/d, against the signal's 2c / d^2 at level 1."""
+        trees = forest(d=d, k=d // 2, seeds=1)
+        weights = torch.zeros(1, trees.n_nodes, trees.n_keys)
+        augmented = Sample.draw(d, d, generators(1)).values(0, d)
+        sample = Sample.draw(d, 8192, generators(1))
+        as_written = Filter(0.9).opened(weights, trees, augmented, self.link)
+        level_3, untrained = trees.levels[2], slice(d, d + d // 4)
+        assert as_written[:, level_3].all()
+        gradient = chain_gradient(weights, trees, sample, self.link, opened=as_written)
+        assert gradient[:, level_3, untrained].mean() < -0.5 / d
+        closed = Filter(0.9, cascade=True).opened(weights, trees, augmented, self.link)
+        assert chain_gradient(weights, trees, sample, self.link, opened=closed)[:, level_3].eq(0).all()
+
     @pytest.mark.parametrize("options", [{"eps_0": 1.5}, {"eps_0": 0.9, "cascade": True}])
     def test_a_larger_eps_or_cascading_closes_every_level_above(self, options):
         assert self.opened(**options) == [[True, False, False, False]] * 2
