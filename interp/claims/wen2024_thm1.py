@@ -9,8 +9,8 @@ goes to n = 252; the paper has no experiment for the theorem. That d^2 + d m = o
 n, where the ratio is in the thousands: with the constant 16 it falls below 1 from n of about 10^6 on at the lower end
 of the interval for k, and from about e^256 on at its upper end.
 
-Bits are judged along k = n/4, from n = 12 on with odd k, because the even share 1/k is exact in binary if k is a power
-of two: a first run with k = 2, 3, 4, 8, 16 needed 5 to 8 bits, 0.2 [-0.05, 0.45] more per doubling.
+Bits are judged along k = n/4, from n = 12 on with odd k, because the even share 1/k is exact in binary if k is a
+power of two: a first run with k = 2, 3, 4, 8, 16 needed 5 to 8 bits, 0.2 [-0.05, 0.45] more per doubling.
 
 The proof's last line has the sign reversed, sgn T = (-1)^b[n+2] where the theorem and the weights give
 (-1)^(b[n+2]+1), and the neurons' argument is once written a_r - b_r <...>; the weights below are those that work.
@@ -202,7 +202,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     with styled():
         figure = new_figure(10.0, 4.2)
         dimension, precision = figure.subplots(1, 2)
-        styles = list(zip((BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, "0.25"), "os^Dv*P", strict=True))
+        styles = list(zip((BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, "0.25", "0.6"), "os^Dv*PX"))
         for (n, group), (colour, marker) in zip(exact.groupby("n"), itertools.cycle(styles)):
             shares = group.groupby("share")["value"].mean()
             dimension.plot(16 * shares.index, shares, color=colour, marker=marker, alpha=0.8, label=f"n={n}")

@@ -249,10 +249,10 @@ def _phases(found: pd.DataFrame, n: int) -> "Figure":
         knows.set(title="Phase 1: hidden weights", ylabel="share of steps where S[i] stands out", ylim=(-0.03, 1.03))
         curves(attends, "exponent", GREEN, "-", "o", "mean over seeds")
         attends.axhline(EXPONENT, color="0.4", linestyle=":", label=f"the theorem's n^-{EXPONENT:g}")
-        attends.set(title="Phase 2: attention", ylabel=f"x, where n^-x is the distance to one-hot (n={n})")
+        attends.set(title=f"Phase 2: attention (n={n})", ylabel="x; the distance to one-hot is n^-x")
         curves(answers, "accuracy", BLUE, "-", "o", "sequences without an error")
         curves(answers, "margin", VERMILION, "--", "s", "worst margin, proven")
-        answers.set(title="Phase 3: output", ylabel="share; output in units of the loss")
+        answers.set(title="Phase 3: output", ylabel="share; output T(b)")
         for axes in (knows, attends, answers):
             axes.set_xticks(range(4))
             axes.set_xlabel("SGD steps taken")
@@ -276,7 +276,7 @@ def _batch_sizes(found: pd.DataFrame, n: int) -> "Figure":
             axes.set_xlabel("B, sequences in each of three steps")
         accuracy.set(ylabel="share of sequences without an error", ylim=(-0.03, 1.03), title="after three steps")
         distance.axhline(EXPONENT, color="0.4", linestyle=":", label=f"the theorem's n^-{EXPONENT:g}")
-        distance.set(ylabel=f"x, where n^-x is the distance to one-hot (n={n})", title="after three steps")
+        distance.set(ylabel="x; the distance to one-hot is n^-x", title=f"after three steps (n={n})")
         for axes in (accuracy, distance):
             axes.legend(fontsize=8)
     return figure
