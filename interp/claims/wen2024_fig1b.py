@@ -127,7 +127,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
 
     found, history, runs = changes(rows), curves(rows), outcomes(rows)
     with styled():
-        figure = new_figure(12.0, 3.9)
+        figure = new_figure(12.0, 4.0)
         *panels, scatter = figure.subplots(1, 3)
         for axes, (condition, name) in zip(panels, (("cot", "with CoT"), ("no_cot", "without CoT, repeated data"))):
             run = runs[runs["condition"] == condition].sort_values("unit").iloc[0]
@@ -139,10 +139,10 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
                 axes.plot(curve["step"], curve[column], color=colour, linestyle=line, label=label)
                 for change in of_run[f"{metric}_change"]:
                     axes.axvline(change, color=colour, linestyle=":", linewidth=1.2)
-            axes.set(title=f"{name}, n={run['n']}, k={run['k']}, seed {run['unit']}", ylim=(-0.03, 1.05))
+            axes.set(title=f"{name}\nn={run['n']}, k={run['k']}, seed {run['unit']}", ylim=(-0.03, 1.05))
             axes.set_xlabel("training samples seen (dotted: change points)")
             axes.xaxis.set_major_formatter(EngFormatter())
-            axes.legend(fontsize=8, loc="center right")
+            axes.legend(fontsize=8, loc="lower right")
         for condition, group in found.groupby("condition"):
             style = {**CONDITION_STYLE[str(condition)], "linestyle": ""}
             scatter.plot(group["accuracy_change"], group["entropy_change"], **style)
