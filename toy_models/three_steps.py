@@ -147,7 +147,7 @@ def distance_to_one_hot(block: SimplifiedBlock, task: Parity) -> float:
     """max over inputs, steps i and keys j of |attention - 1(j = S[i])|, in float64.
 
     The mass off S[i], which bounds every entry's distance, is largest where every other key has its best token and
-    S[i] its worst; keys inside the chain are treated as free, so this is an upper bound, reached or nearly so.
+    S[i] its worst; keys inside the chain are treated as free, so this is an upper bound, tight to a small factor.
     """
     return _mass_off_secret(block, task).amax().item()
 
