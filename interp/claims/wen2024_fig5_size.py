@@ -41,7 +41,7 @@ _PAPER = ParityRun(
 )
 PRESETS = {
     "smoke": ParityRuns((_SMOKE, replace(_SMOKE, dataset_size=128)), seeds=2),
-    "cpu": ParityRuns(tuple(replace(_CPU, dataset_size=size) for size in (40_000, 10_000, 2_000)), seeds=8),
+    "cpu": ParityRuns(tuple(replace(_CPU, dataset_size=size) for size in (40_000, 2_000)), seeds=8),
     "paper": ParityRuns(
         tuple(
             replace(_PAPER, layers=layers, heads=heads, dataset_size=size)
