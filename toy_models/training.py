@@ -20,7 +20,7 @@ from toy_models.evaluation import exact_match, head_entropies, rollout, teacher_
 from toy_models.forward import Dropout, HookedForward, attention_keep, choose_forward
 from toy_models.models.decoder import DecoderConfig, hooked_decoder, load_weights, weights
 from toy_models.splits import held_out, training_sample
-from toy_models.task import Batch, Task
+from toy_models.task import Batch, Task, is_causal
 
 DIVERGED = 100.0
 """A training loss this many times that of guessing means the run has diverged."""
@@ -141,6 +141,8 @@ class Trainer:
     """The mutable state of one run."""
 
     def __init__(self, task: Task, decoder: DecoderConfig, config: TrainConfig) -> None:
+        if not is_causal(task):
+            raise ValueError(f"a decoder cannot see the later tokens that {task.name} depends on; train a causal task")
         self.task, self.config = task, config
         self.identity = {"task": task.name, **_plain(task), **_plain(decoder), **_plain(config)}
         self.held_out = held_out(task, config.n_validation, config.n_test, seed=_seed(config.seed, "split"))

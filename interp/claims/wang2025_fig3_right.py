@@ -183,11 +183,11 @@ register(
             "of 1-, 2- and 4-fold data, and is unable to learn it from 4-fold data alone."
         ),
         test=(
-            "By seed, at the end of training: the test accuracy of the hardest hop exceeds "
-            f"{LEARNS:g} after the mixture and is below {CHANCE:g} after the hardest hop alone. Beyond the paper, "
-            f"for models that learned it: some head puts more than {LOOKS:g} of its attention on the key of Theorem "
-            "4's last layer, and no linear probe finds the (k-1)-hop, which doubling never computes, with an accuracy "
-            f"of {PROBED:g} or more; and for the token form: attention on the second layer's key falls by more than "
+            f"By seed, at the end of training: the test accuracy of the hardest hop exceeds {LEARNS:g} after the "
+            f"mixture and is below {CHANCE:g} after the hardest hop alone. Beyond the paper, for models that learned "
+            f"it: some head puts more than {LOOKS:g} of its attention on the key of Theorem 4's last layer, and no "
+            f"linear probe finds the (k-1)-hop, which doubling never computes, with an accuracy of {PROBED:g} or "
+            "more; and for the token form: attention on the second layer's key falls by more than "
             f"{LOOKS:g} from being told the 2-hop to being told the hardest. 95% intervals over seeds."
         ),
         deviations=str(__doc__).split("\n\n")[1],

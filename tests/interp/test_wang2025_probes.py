@@ -1,0 +1,82 @@
+"""Do the probes find what is there, and nothing where nothing is?"""
+
+import numpy as np
+import pytest
+import torch
+
+from interp.kfold import TheoryRun, search_rows
+from interp.kfold_probes import held_out_accuracy, mass_rows, probe_rows
+from probes.rows import with_settings
+from toy_models.hop_training import HopEvaluation, HopResult, fresh_encoder, hop_task
+from toy_models.models.encoder import EncoderConfig
+from toy_models.task import Batch
+
+LABELS = {"run": "r", "condition": "c", "unit": "0"}
+
+
+def untrained(told: str = "head") -> HopResult:
+    task = hop_task(4, 5, told, 0)
+    config = EncoderConfig(n_layers=2, n_heads=2, d_model=16)
+    return HopResult(fresh_encoder(task, config, 0), task, (HopEvaluation(0, (0.2,) * 3, (1.6,) * 3),))
+
+
+def test_a_probe_finds_what_is_encoded_linearly_and_nothing_in_noise():
+    rng = np.random.default_rng(0)
+    targets = rng.integers(0, 4, (80, 10))
+    centres = rng.normal(size=(4, 6))
+    features = centres[targets] + 0.1 * rng.normal(size=(80, 10, 6))
+    assert held_out_accuracy(features, targets) > 0.99
+    assert held_out_accuracy(rng.normal(size=(80, 10, 6)), targets) < 0.35
+
+
+def test_a_probe_is_scored_on_sequences_it_has_not_seen():
+    """Labels that can only be memorised: features identify the sequence, labels are random."""
+    rng = np.random.default_rng(0)
+    features = np.repeat(np.eye(40)[:, None], 5, axis=1)
+    targets = np.repeat(rng.integers(0, 2, (40, 1)), 5, axis=1)
+    assert held_out_accuracy(features, targets) < 0.9
+
+
+@pytest.mark.parametrize("told", ["head", "token"])
+def test_attention_put_on_a_layers_key_is_found_there_and_only_there(told):
+    result = untrained(told)
+    offset = int(result.task.hop_token)
+
+    def looks(pattern, hook):
+        """Head 1 of layer 1 attends to (i+1, hop^1(j)), every other head uniformly."""
+        wanted = result.task.layer_dependencies(Batch(current["inputs"], current["inputs"]), 1).float()
+        pattern = torch.full_like(pattern, 1 / pattern.shape[-1])
+        pattern[:, 1] = wanted
+        return pattern
+
+    current = {}
+    result.model.hook_embed.add_hook(lambda x, hook: x, is_permanent=True)
+    original = result.model.forward
+    result.model.forward = lambda tokens: (current.update(inputs=tokens), original(tokens))[1]  # pyright: ignore
+    result.model.blocks[1].attn.hook_pattern.add_hook(looks, is_permanent=True)
+    rows = with_settings(mass_rows(result, 8, LABELS, {"k": 4}))
+    assert set(rows["hop"]) == ({1, 2, 4} if told == "token" else {4})
+    here = (rows["layer"] == 1) & (rows["mask"] == 1) & (rows["head"] == 1)
+    assert rows[here]["value"].to_numpy() == pytest.approx(1.0)
+    elsewhere = rows[(rows["layer"] == 1) & (rows["head"] == 0)]["value"]
+    assert elsewhere.to_numpy() == pytest.approx(1 / (20 + offset))
+
+
+def test_an_untrained_model_is_its_own_baseline():
+    rows = with_settings(probe_rows(untrained(), 24, LABELS, {"n": 5}))
+    assert set(rows["hop"]) == {1, 2, 3, 4}
+    assert set(rows["layer"]) == {0, 1, 2}
+    deep = rows[rows["hop"] == 4].groupby("metric")["value"].max()
+    assert deep["probe_accuracy"] < 0.45
+    assert deep["untrained_accuracy"] < 0.45
+
+
+def test_a_search_finds_the_first_sufficient_size_or_says_that_it_gave_up():
+    run = TheoryRun("stagewise", 2, 3, 8, n_test=20)
+    found = search_rows(run, most=4_000)
+    assert found["metric"].tolist() == ["sample_complexity"]
+    grid = {round(8 * 2 ** (step / 2)) for step in range(19)}
+    assert found["value"].iloc[0] in grid
+    cut = search_rows(run, most=9)
+    assert cut["metric"].tolist() == ["censored_at"]
+    assert cut["value"].tolist() == [8.0]
