@@ -142,7 +142,7 @@ class Trainer:
 
     def __init__(self, task: Task, decoder: DecoderConfig, config: TrainConfig) -> None:
         if not is_causal(task):
-            raise ValueError(f"a decoder cannot see the later tokens that {task.name} depends on; train a causal task")
+            raise ValueError(f"a decoder cannot see the later tokens that {task.name} depends on: train a causal one")
         self.task, self.config = task, config
         self.identity = {"task": task.name, **_plain(task), **_plain(decoder), **_plain(config)}
         self.held_out = held_out(task, config.n_validation, config.n_test, seed=_seed(config.seed, "split"))
