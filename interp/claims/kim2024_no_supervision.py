@@ -6,6 +6,12 @@ updates: told the root alone, every node of its own chain, every node with teach
 chain under the filter (eps_0 = 1.7). All have the mask by level, so that they differ only in what they are told.
 The signal-to-noise ratio is exact, over all 2^16 inputs at random weights N(0, 1), for k = 2, 4, 8; k = d leaves
 one candidate set and nothing to hide. The paper preset trains 5000 updates, and enumerates 2^20 inputs.
+
+Found at the cpu preset: losses of 0.50 (root only) and 0.51 (own chain) against 0.0001 with teacher forcing and
+with the filter, whose loss stands at 0.5 until its levels open one after another. At k = 8 of 16 bits one sample's
+gradient of the root's loss carries a signal of 1.5e-4 of its noise, against 0.04 with teacher forcing: some 40
+million samples against 600 for a ratio of 1. The need for the filter is one of size: at (16, 8) the own chain
+learns without it.
 """
 
 from collections.abc import Mapping, Sequence
