@@ -83,7 +83,7 @@ def save_figures(directory: Path, figures: Mapping[str, Figure]) -> list[Path]:
 def training_curves(rows: pd.DataFrame, title: str) -> Figure:
     """Accuracy, loss and every head's entropy of one run against the samples seen."""
     with styled():
-        figure = new_figure(7.0, 6.5)
+        figure = new_figure(8.0, 6.5)
         accuracy, loss, entropy = figure.subplots(3, 1, sharex=True)
         _curve(accuracy, rows, "accuracy", color=BLUE, label="all tokens right")
         _curve(accuracy, rows, "token_accuracy", color=ORANGE, linestyle="--", label="each token")
@@ -100,7 +100,7 @@ def training_curves(rows: pd.DataFrame, title: str) -> Figure:
         loss.set(ylabel="loss\n(nats per token)", ylim=(0, None))
         entropy.set(ylabel="normalised\nattention entropy", ylim=(-0.03, 1.03), xlabel="training samples seen")
         for axes in (accuracy, loss, entropy):
-            axes.legend(fontsize=8, ncols=1 if axes is not entropy else 1 + len(axes.lines) // 5)
+            axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), ncols=1 + len(axes.lines) // 9)
         entropy.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter())
         return figure
 
