@@ -4,7 +4,7 @@ In the rows of these runs `step` counts gradient steps, and `condition` is the a
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -108,8 +108,6 @@ def search_rows(run: TheoryRun, most: int) -> pd.DataFrame:
     Every hop must have an error of at most SOLVED after its own stage. Metric `sample_complexity`, or `censored_at`
     if more than `most` would be needed.
     """
-    from dataclasses import replace
-
     n_sequences = float(run.n_sequences)
     while n_sequences <= most:
         tried = replace(run, n_sequences=round(n_sequences))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from interp.claim import Item
-from probes.rows import concat, setting, table
+from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
     from toy_models.hop_training import HopResult
@@ -92,7 +92,5 @@ def history_rows(run: EncoderRun, result: "HopResult") -> pd.DataFrame:
 
 def final_accuracy(rows: pd.DataFrame) -> pd.DataFrame:
     """The accuracy of every hop at the last evaluation: rows with their settings as columns, one per run and hop."""
-    from probes.rows import with_settings
-
     curves = with_settings(rows[rows["metric"] == "accuracy"])
     return curves.sort_values("step").groupby(["condition", "unit", "hop"], as_index=False).last()

@@ -76,7 +76,7 @@ def draw_curves(accuracy: pd.DataFrame) -> Figure:
             axes.title.set_fontsize(10)
             axes.xaxis.set_major_formatter(EngFormatter())
         all_axes[0].set_ylabel("test accuracy per position\n(dotted: guessing)")
-        all_axes[0].legend(fontsize=8, loc="center right")
+        all_axes[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         return figure
 
 
