@@ -64,9 +64,9 @@ def samples_needed(started: pd.DataFrame) -> Figure:
         solved, cut = started[~started["censored"]], started[started["censored"]]
         spread = _spread(started["unit"])
         axes.plot(solved["d"] * spread[solved.index], solved["n"], "o", color=BLUE, alpha=0.6, label="seed")
-        axes.plot(
-            cut["d"] * spread[cut.index], cut["n"], "^", mfc="none", color=VERMILION, label="no success up to here"
-        )
+        if len(cut):
+            at = cut["d"] * spread[cut.index]
+            axes.plot(at, cut["n"], "^", mfc="none", color=VERMILION, label="no success up to here")
         median = started.groupby("d")["n"].median()
         axes.plot(median.index, median, color=BLUE, label="median")
         ds = np.array(sorted(started["d"].unique()), float)

@@ -6,6 +6,14 @@ and linear with slopes up to 2.67, the step 1.5 d^2 (the paper: of order d^(2 + 
 one of 2048 test inputs. The sizes are (d, k) = (16, 8) to (64, 32), and (128, 64) where the growth with d is
 fitted; the paper preset goes on to (256, 128) and a million samples. Not a theorem of the paper: that n = d^2
 samples are too few (with constants these small they are), and that steps can be too large.
+
+Found at the cpu preset: one step solves ten of ten seeds at every judged size, with a largest error of 0.01 to
+0.02. Success starts at 22,000 samples for d = 16 and 40,000 for d = 128, as d^0.2: far below the theorem's d^2,
+whose union bound is not tight (noise over signal is of order sqrt(d / n)), and dominated at small d by terms that
+fade as d grows. So n = d^2 is too few only up to about d = 128, where it nearly suffices. Step sizes have a window,
+from 1.5 d^2 to 3 or 4 d^2 at 131,072 samples, whose upper end rises with n: beyond it the children hold all of the
+attention (1.0000) but up to 0.7 apart, and every seed fails. At d = 128 the lower end is 2 d^2: 1.5 d^2 solves
+about half the seeds.
 """
 
 from collections.abc import Mapping, Sequence
