@@ -66,15 +66,15 @@ def generators(seeds: Sequence[int], stream: str) -> "list[torch.Generator]":
     return [torch.Generator().manual_seed(len(_STREAMS) * seed + offset) for seed in seeds]
 
 
-def trained(seeds: Sequence[int], setup: Mapping[str, float]) -> Trained:
-    """Models after SGD with the given numbers in place of `Setup`'s."""
+def trained(seeds: Sequence[int], iterations: int) -> Trained:
+    """Models after so many updates of SGD, with the other numbers of `Setup`."""
     from toy_models.incontext_training import Setup, sgd
 
-    chosen = Setup(**setup)  # pyright: ignore[reportArgumentType]
-    space = chosen.spaces(generators(seeds, "space"))
+    setup = Setup(iterations=iterations)
+    space = setup.spaces(generators(seeds, "space"))
     streams = generators(seeds, "train")
-    *_, (_, weights, _) = sgd(chosen, space, chosen.initial(streams), streams)
-    return Trained(chosen, space, weights, seeds)
+    *_, (_, weights, _) = sgd(setup, space, setup.initial(streams), streams)
+    return Trained(setup, space, weights, seeds)
 
 
 def exam_rows(
@@ -156,7 +156,7 @@ def measure_line(item: Item) -> pd.DataFrame:
     from toy_models.incontext_errors import Errors
 
     p = item.parameters
-    models = trained(p["seeds"], {"iterations": p["iterations"]})
+    models = trained(p["seeds"], p["iterations"])
     sizes = models.setup.n_steps, models.setup.n_testing
     labels = {"run": item.name, "scope": p["scope"], "line": p["line"]}
     return rows.concat(

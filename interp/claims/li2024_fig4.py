@@ -70,7 +70,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     from toy_models.incontext_errors import Errors
 
     p = item.parameters
-    models = trained(p["seeds"], {"iterations": p["iterations"]})
+    models = trained(p["seeds"], p["iterations"])
     errors = Errors.offset(p["accuracy"], models.setup.n_steps, models.setup.n_testing)
     return exam_rows(
         models, errors, p["alpha"], p["lengths"], p["n_queries"], run=item.name, scope="test", a=p["accuracy"]
