@@ -10,10 +10,10 @@ samples are too few (with constants these small they are), and that steps can be
 Found at the cpu preset: one step solves ten of ten seeds at every judged size, with a largest error of 0.01 to
 0.02. Success starts at 22,000 samples for d = 16 and 40,000 for d = 128, as d^0.2: far below the theorem's d^2,
 whose union bound is not tight (noise over signal is of order sqrt(d / n)), and dominated at small d by terms that
-fade as d grows. So n = d^2 is too few only up to about d = 128, where it nearly suffices. Step sizes have a window,
-from 1.5 d^2 to 3 or 4 d^2 at 131,072 samples, whose upper end rises with n: beyond it the children hold all of the
-attention (1.0000) but up to 0.7 apart, and every seed fails. At d = 128 the lower end is 2 d^2: 1.5 d^2 solves
-about half the seeds.
+fade as d grows. At d = 128 the first seeds succeed at 1.4 d^2, so d^2 will not stay too few for long. Step sizes
+have a window: at 131,072 samples all seeds succeed at 1.5 and 2 d^2 (at d = 128 at 2 and 3 d^2), none up to 1 d^2
+and none at 8 d^2, where the children hold all of the attention (1.0000) but up to 0.7 apart; the upper end rises
+with n.
 """
 
 from collections.abc import Mapping, Sequence
