@@ -106,7 +106,7 @@ def training_stages(found: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
                 axes.axvline(at, color="black", linestyle="--", linewidth=1)
                 axes.annotate(label, (at, height), xytext=(-5, 0), textcoords="offset points", ha="right", fontsize=8)
         axes.set(xscale="log", xlabel="updates", ylabel="attention (share)", ylim=(-0.02, 1.02))
-        axes.legend(fontsize=8, loc="center left")
+        axes.legend(fontsize=8, loc="upper left")
         return figure
 
 

@@ -124,8 +124,8 @@ register(
             f"examples; at {LENGTH} examples every lower value of the factor has a higher error than the next one "
             "(paired by seed; the least clear pair's 95% interval lies above 0). The number of examples with an "
             f"error below {ENOUGH:g} grows as (alpha' tau rho)^(-2p) with p below 1, the theorem's bound; and as the "
-            "square of 1/alpha', 1/tau and 1/rho: each exponent lies above 1.5, half-way between 1 and 2 (censored power "
-            "law, bootstrap over seeds)."
+            "square of 1/alpha', 1/tau and 1/rho: each exponent lies above 1.5, half-way between 1 and 2 (censored "
+            "power law, bootstrap over seeds)."
         ),
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
