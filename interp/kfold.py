@@ -103,24 +103,30 @@ def snapshot_rows(run: TheoryRun, snapshots: "Sequence[Snapshot]") -> pd.DataFra
 
 
 def search_rows(run: TheoryRun, most: int) -> pd.DataFrame:
-    """The smallest number of sequences per stage that teaches every hop, searched upwards from `run.n_sequences`.
+    """The number of sequences per stage from which on every hop is taught, on a geometric grid around the run's own.
 
-    Every hop must have an error of at most SOLVED after its own stage. Metric `sample_complexity`, or `censored_at`
-    if more than `most` would be needed.
+    Upwards to the first that suffices or, if the run's own does, downwards to the last that does. Metric
+    `sample_complexity`, or `censored_at` if more than `most` would be needed.
     """
     n_sequences = float(run.n_sequences)
-    while n_sequences <= most:
-        tried = replace(run, n_sequences=round(n_sequences))
-        snapshots = train_theory(tried, stop_above=SOLVED)
-        finished = len(snapshots) == 2 * run.k.bit_length() + 1
-        if finished and max(snapshots[-1].error) <= SOLVED:
-            break
+    found = _suffices(run, n_sequences)
+    if found:
+        while n_sequences > 1 and _suffices(run, n_sequences / FINER):
+            n_sequences /= FINER
+    while not found and n_sequences * FINER <= most:
         n_sequences *= FINER
-    found = n_sequences <= most
+        found = _suffices(run, n_sequences)
     place = {key: value for key, value in run.settings.items() if key != "sequences"}
     labels = {**run.labels, "run": run.search_item.name}
-    metric, value = ("sample_complexity", n_sequences) if found else ("censored_at", n_sequences / FINER)
-    return table(metric=metric, value=float(round(value)), setting=setting(**place), **labels)
+    metric = "sample_complexity" if found else "censored_at"
+    return table(metric=metric, value=float(round(n_sequences)), setting=setting(**place), **labels)
+
+
+def _suffices(run: TheoryRun, n_sequences: float) -> bool:
+    """Whether every hop has an error of at most SOLVED after its own stage, and at the end."""
+    snapshots = train_theory(replace(run, n_sequences=round(n_sequences)), stop_above=SOLVED)
+    finished = len(snapshots) == 2 * run.k.bit_length() + 1
+    return finished and max(snapshots[-1].error) <= SOLVED
 
 
 def seed_verdict(

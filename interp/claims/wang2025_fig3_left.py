@@ -3,8 +3,8 @@
 The paper does not state its number of sequences M, test set or constants. Here beta_0 = 1, the learning rate is
 30 (kN)^2 and, as in the paper's experiments, stage l moves W_KQ of layer l alone. The cpu preset labels all kN
 queries of a sequence at k=16, which is the same gradient with less noise, and one of each, as printed, at k=8. How M
-must grow is measured at small sizes (the theorem's k^4 N^6 is 10^9 at k=16, N=5), as the first of a geometric series
-(ratio sqrt 2) that leaves every hop with an error of at most 1% after its stage.
+must grow is measured at small sizes (the theorem's k^4 N^6 is 10^9 at k=16, N=5), on a geometric grid (ratio sqrt 2):
+the smallest M that leaves every hop with an error of at most 1% after its stage.
 """
 
 from collections.abc import Mapping, Sequence
@@ -203,7 +203,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
         for axes, name in zip(figure.subplots(1, 2, sharey=True), ("k", "n")):
             for style, (one, of_kind) in zip(SERIES, found.groupby("one", sort=False)):
                 _draw_growth(axes, of_kind, name, style, _how(bool(one)))
-            axes.legend(fontsize=8)
+            axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         figure.axes[0].set_ylabel("sequences per stage needed\nfor an error of 1% on every hop")
     return {**drawn, "samples_needed": figure}
 
@@ -215,7 +215,7 @@ def _draw_growth(axes: "Axes", found: pd.DataFrame, name: str, style: dict, labe
     counts = found.groupby(other)[name].nunique()
     line = found[found[other] == counts.idxmax()]
     fitted = growth(found, name)
-    power = "" if fitted is None else f": power {_shown(fitted.exponent)}"
+    power = "" if fitted is None else f": M ~ {symbol}^{_shown(fitted.exponent)}"
     axes.plot(line[name], line["value"], **{**style, "linestyle": "", "alpha": 0.6})
     if fitted is not None:
         size = np.unique(line[name].to_numpy(float))

@@ -1,5 +1,7 @@
 """Do the probes find what is there, and nothing where nothing is?"""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -71,12 +73,18 @@ def test_an_untrained_model_is_its_own_baseline():
     assert deep["untrained_accuracy"] < 0.45
 
 
-def test_a_search_finds_the_first_sufficient_size_or_says_that_it_gave_up():
+def test_a_search_finds_the_smallest_sufficient_size_from_below_and_from_above():
     run = TheoryRun("stagewise", 2, 3, 8, n_test=20)
-    found = search_rows(run, most=4_000)
-    assert found["metric"].tolist() == ["sample_complexity"]
-    grid = {round(8 * 2 ** (step / 2)) for step in range(19)}
-    assert found["value"].iloc[0] in grid
-    cut = search_rows(run, most=9)
+    from_below, from_above = (search_rows(replace(run, n_sequences=start), most=4_000) for start in (8, 512))
+    assert from_below["metric"].tolist() == from_above["metric"].tolist() == ["sample_complexity"]
+    found = from_below["value"].iloc[0]
+    assert found in {round(8 * 2 ** (step / 2)) for step in range(19)}
+    assert found > 8
+    assert from_above["value"].iloc[0] <= 512
+    assert from_above["value"].iloc[0] >= found  # going down, the search ends at the first failure
+
+
+def test_a_search_says_that_it_gave_up():
+    cut = search_rows(TheoryRun("stagewise", 2, 3, 8, n_test=20), most=9)
     assert cut["metric"].tolist() == ["censored_at"]
     assert cut["value"].tolist() == [8.0]
