@@ -22,7 +22,7 @@ def board(runs: Sequence[dict[str, Any]]) -> str:
             "|---|---|---|",
             *map(_claim_line, runs),
             "",
-            f"One mark for each test declared beforehand: {key}.",
+            f"One mark for each test declared beforehand, controls and checks left out: {key}.",
             "",
             "<details><summary>Every test, with its estimate and 95% interval</summary>",
             "",
@@ -40,7 +40,8 @@ def board(runs: Sequence[dict[str, Any]]) -> str:
 def _claim_line(run: dict[str, Any]) -> str:
     claims = load_claims()
     sentence = claims[run["claim"]].sentence if run["claim"] in claims else ""
-    marks = "".join(MARKS[v.outcome] for v in run["verdicts"] if not v.part.startswith("control,"))
+    evidence = [v for v in run["verdicts"] if not v.part.startswith(("control", "check"))]
+    marks = "".join(MARKS[v.outcome] for v in evidence)
     return _line(f"`{run['claim']}`", sentence, marks or "a control only")
 
 
@@ -80,7 +81,7 @@ def entered(earlier: list[dict[str, Any]], directories: Sequence[Path]) -> list[
 
 
 def _interval(v: Verdict) -> str:
-    return f"{v.estimate:.3g} [{_number(v.low)}, {_number(v.high)}]"
+    return f"{_number(v.estimate)} [{_number(v.low)}, {_number(v.high)}]"
 
 
 def _number(value: float) -> str:

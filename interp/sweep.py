@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from interp.claim import Claim, Item, Preset, find_claims, load_claims
+from interp.claim import CLAIMS, Claim, Item, Preset, find_claims, load_claims
 from interp.figures import save_figures
 from interp.runs import run_directory
 from interp.verdict import Verdict
@@ -118,7 +118,7 @@ def _measure_missing(
 
 
 def _measure_in_worker(claim_id: str, item: Item, out: Path) -> float:
-    if claim_id not in load_claims():
+    if claim_id not in CLAIMS and claim_id not in load_claims():
         raise ValueError(
             f"the claim {claim_id} is registered in the calling process, but a worker process does not find it: "
             "use one worker, or install the claim's module as an entry point of the group cotlens.plugins"
@@ -132,7 +132,8 @@ def _measure(claim_id: str, item: Item, out: Path) -> float:
 
     torch.set_num_threads(1)
     started = time.monotonic()
-    (claim,) = find_claims([claim_id])
+    # The registry first: a claim file that someone edits meanwhile must not end a running claim.
+    claim = CLAIMS.get(claim_id) or find_claims([claim_id])[0]
     work = out / "items" / item.name
     work.mkdir(parents=True, exist_ok=True)
     atomic.remove_leftovers(work)

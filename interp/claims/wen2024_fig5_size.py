@@ -1,9 +1,9 @@
 """wen2024, Figures 5 and 10: does a small repeated dataset teach what a large one does not, in equally many steps?
 
-Deviations of the cpu preset: (n, k) = (16, 4) instead of (20, 6), 2,000 and 40,000 samples (3% and 61% of all inputs)
-instead of 50,000 and 1,000,000 (5% and 95%), 10^6 samples seen instead of 10^7, one layer with four heads of d_model
-128 instead of 4L4H of 720, learning rate 3e-4 instead of 1e-4. Small against large is the same comparison: both see
-the same number of samples, one of them each sample twenty times as often.
+Deviations of the cpu preset: (n, k) = (16, 4) instead of (20, 6), 2,000 and 40,000 samples instead of 50,000 and
+1,000,000 (drawn with replacement: 3% and 45% of all inputs instead of 5% and 61%), 10^6 samples seen instead of 10^7,
+one layer with four heads of d_model 128 instead of 4L4H of 720, learning rate 3e-4 instead of 1e-4. Small against
+large is the same comparison: both see the same number of samples, one of them each sample twenty times as often.
 """
 
 from collections.abc import Mapping, Sequence

@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from interp.claim import Claim, Item, register
 from interp.parity import ParityRun, ParityRuns, measure_run, outcomes
-from interp.statistics import cautious_mean
+from interp.statistics import binomial_interval, cautious_mean
 from interp.verdict import Verdict, judged
 from probes.rows import with_settings
 
@@ -28,9 +29,12 @@ HIT = 0.5
 """A head attends to a secret index if its largest weight is there on more than this share of the inputs."""
 COVERS = 0.95
 """The share of secret indices that some head of the first layer must attend to."""
+MOST = 0.5
+"""The share of seeds at which the first layer must do so."""
 UNIFORM = 0.8
 """Normalised entropy above which attention is nearly uniform."""
 SNAPSHOTS = 8
+NONE = np.array([])
 
 _SMOKE = ParityRun(
     cot=True, n=8, k=2, layers=2, heads=2, d_model=32, d_mlp=128, lr=3e-3, budget=6_144, eval_every=1024,
@@ -39,7 +43,7 @@ _SMOKE = ParityRun(
 _CPU = ParityRun(cot=True, n=20, k=6, layers=2, heads=2, lr=3e-4, budget=120_000, stop_when_perfect=False)
 PRESETS = {
     "smoke": ParityRuns((_SMOKE,), seeds=2),
-    "cpu": ParityRuns((_CPU,), seeds=5),
+    "cpu": ParityRuns((_CPU,), seeds=6),
     "paper": ParityRuns((replace(_CPU, d_model=720, d_mlp=3072, lr=6e-5, budget=1_000_000),), seeds=5),
 }
 
@@ -58,30 +62,31 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     covered = _covered(of)
     entropy = _final_entropy(of)
     others = "; ".join(
-        f"layer {layer + 1}: covers {covered.get(layer, pd.Series(dtype=float)).mean():.2f}, "
-        f"entropy {entropy[layer].mean():.2f}"
+        f"layer {layer + 1}: covers {covered[layer].mean():.2f}, entropy {entropy[layer].mean():.2f}"
         for layer in entropy.columns
     )
-    tests = (
-        ("the first layer covers every secret index", covered.get(0), COVERS,
-         "share of steps whose S[i] has the largest weight in some head of the first layer"),
-        ("the second layer is nearly uniform", entropy.get(1), UNIFORM,
-         "normalised entropy of the second layer, minimum over positions, mean over heads"),
-    )  # fmt: skip
+    complete = covered[0] > COVERS if 0 in covered else pd.Series(dtype=bool)
     return [
         judged(
-            cautious_mean(
-                (pd.Series(dtype=float) if by_seed is None else by_seed).to_numpy(float), rng=0, bounds=(0, 1)
-            ),
+            binomial_interval(int(complete.sum()), len(complete)) if len(complete) else cautious_mean(NONE, rng=0),
             claim=ID,
-            part=part,
-            quantity=quantity,
-            threshold=threshold,
+            part="the first layer covers every secret index",
+            quantity=f"share of seeds at which heads of the first layer attend to S[i] at {COVERS:.0%} of the steps",
+            threshold=MOST,
             direction="above",
             unit="seeds",
             note=f"{note}; {others}",
-        )
-        for part, by_seed, threshold, quantity in tests
+        ),
+        judged(
+            cautious_mean(entropy[1].to_numpy(float) if 1 in entropy else NONE, rng=0, bounds=(0, 1)),
+            claim=ID,
+            part="the second layer is nearly uniform",
+            quantity="normalised entropy of the second layer, minimum over positions, mean over heads",
+            threshold=UNIFORM,
+            direction="above",
+            unit="seeds",
+            note=f"{note}; {others}",
+        ),
     ]
 
 
@@ -120,9 +125,10 @@ register(
         ),
         test=(
             f"Models with a test accuracy of at least {SOLVED:g}. A head attends to S[i] if its largest weight is "
-            f"there on more than {HIT:.0%} of the test inputs: some head of the first layer does so for more than "
-            f"{COVERS:.0%} of the steps. The second layer's normalised entropy, mean over heads, exceeds "
-            f"{UNIFORM:g}. 95% interval over seeds; coverage and entropy of both layers are reported."
+            f"there on more than {HIT:.0%} of the test inputs: in more than {MOST:.0%} of the seeds (exact interval) "
+            f"some head of the first layer does so for more than {COVERS:.0%} of the steps. The second layer's "
+            f"normalised entropy, mean over heads, exceeds {UNIFORM:g} (interval over seeds). 95% intervals; "
+            "coverage and entropy of both layers are reported."
         ),
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,

@@ -77,8 +77,15 @@ def bootstrap_mean(
 def cautious_mean(
     values: Real[np.ndarray, "unit"], *, rng: Rng, bounds: tuple[Number, Number] = (-np.inf, np.inf)
 ) -> Interval:
-    """`bootstrap_mean` of a quantity that cannot leave `bounds`; below two units all that is known are the bounds."""
+    """`bootstrap_mean` of a quantity that cannot leave `bounds`; below two units all that is known are the bounds.
+
+    If all units agree the interval has no width, as there: judge what every unit does by `binomial_interval`.
+    """
     low, high = bounds
+    if len(values) and not low <= values.min() <= values.max() <= high:
+        raise ValueError(
+            f"cautious_mean: values in [{values.min():g}, {values.max():g}]; expected [{low:g}, {high:g}]"
+        )
     if len(values) >= 2:
         mean = bootstrap_mean(values, rng=rng)
         return replace(mean, low=max(mean.low, low), high=min(mean.high, high))

@@ -64,8 +64,8 @@ def verdicts(claim: str, rows) -> dict[str, str]:
 
 
 def seeds(run: ParityRun, samples, **options) -> list[pd.DataFrame]:
-    """Five seeds of `run`; `samples` maps a seed to a number of samples."""
-    return [run_rows(replace(run, seed=seed), samples(seed), **options) for seed in range(5)]
+    """Six seeds of `run`; `samples` maps a seed to a number of samples."""
+    return [run_rows(replace(run, seed=seed), samples(seed), **options) for seed in range(6)]
 
 
 COT = ParityRun(cot=True, n=16, k=4, budget=BUDGET)
@@ -110,7 +110,7 @@ def test_fig4_compares_heads_with_layers_and_cot():
     rows = seeds(deep, lambda s: 6e5 + 1e4 * s) + seeds(wide, lambda s: 2e5 + 1e4 * s)
     rows += seeds(replace(COT, dataset_size=2000), lambda s: 1e4 + 100 * s)
     assert set(verdicts("fig4", rows).values()) == {"supported"}
-    swapped = seeds(wide, lambda s: 6e5 + 1e4 * s) + seeds(deep, lambda s: 2e5 + 1e4 * s) + rows[10:]
+    swapped = seeds(wide, lambda s: 6e5 + 1e4 * s) + seeds(deep, lambda s: 2e5 + 1e4 * s) + rows[12:]
     assert verdicts("fig4", swapped)["adding heads helps more than adding layers"] == "refuted"
 
 
