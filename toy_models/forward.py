@@ -103,8 +103,10 @@ def attention_keep(
     batch, n_pos = inputs.shape
     queries = [n_pos] * (n_layers - 1) + [len(positions)]
     return [
-        torch.empty(batch, n_heads, n_queries, n_pos).bernoulli_(1 - probability, generator=generator)
-        / (1 - probability)
+        torch.empty(batch, n_heads, n_queries, n_pos)
+        .bernoulli_(1 - probability, generator=generator)
+        .div_(1 - probability)
+        .to(inputs.device)
         for n_queries in queries
     ]
 
@@ -116,4 +118,5 @@ def _scale_pattern(pattern: Tensor, hook: object, factors: Tensor, queries: Tens
 
 
 def _drop(x: Tensor, hook: object, probability: float, generator: torch.Generator | None) -> Tensor:
-    return x * torch.empty_like(x).bernoulli_(1 - probability, generator=generator) / (1 - probability)
+    kept = torch.empty(x.shape).bernoulli_(1 - probability, generator=generator)
+    return x * kept.to(x.device) / (1 - probability)

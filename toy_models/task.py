@@ -40,6 +40,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same sequences on another device."""
+        return Batch(self.inputs.to(device), self.targets.to(device))
+
     def __getitem__(self, rows: slice | Int[Tensor, "rows"]) -> "Batch":
         return Batch(self.inputs[rows], self.targets[rows])
 

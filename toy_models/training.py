@@ -145,8 +145,9 @@ class Trainer:
             raise ValueError(f"a decoder cannot see the later tokens that {task.name} depends on: train a causal one")
         self.task, self.config = task, config
         self.identity = {"task": task.name, **_plain(task), **_plain(decoder), **_plain(config)}
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.held_out = held_out(task, config.n_validation, config.n_test, seed=_seed(config.seed, "split"))
-        self.model = hooked_decoder(decoder, task.d_vocab, task.n_ctx, _seed(config.seed, "weights"))
+        self.model = hooked_decoder(decoder, task.d_vocab, task.n_ctx, _seed(config.seed, "weights")).to(self.device)
         self.data = torch.Generator().manual_seed(_seed(config.seed, "data"))
         self.noise = torch.Generator().manual_seed(_seed(config.seed, "dropout"))
         self.choice = choose_forward(self.model, task.n_ctx, config.dropout, self.noise)
@@ -167,11 +168,11 @@ class Trainer:
         """Steps until the next multiple of `eval_every` is reached or the budget is spent."""
         goal = min((self.samples // self.config.eval_every + 1) * self.config.eval_every, self.config.budget)
         while self.samples < goal:
-            self._step(self._next_batch())
+            self._step(self._next_batch().to(self.device))
 
     def evaluate(self) -> Evaluation:
         """Evaluates on validation and appends the result to the history."""
-        validation = self.held_out.validation
+        validation = self.held_out.validation.to(self.device)
         logits = teacher_forced_logits(self.eval_forward, validation)
         predictions = logits.argmax(-1)
         loss = F.cross_entropy(logits.flatten(0, 1), validation.answers.flatten()).item()
@@ -191,7 +192,7 @@ class Trainer:
 
     def result(self) -> TrainResult:
         """The finished run, tested on inputs that no decision has used."""
-        test = self.held_out.test
+        test = self.held_out.test.to(self.device)
         forced = teacher_forced_logits(self.eval_forward, test).argmax(-1)
         return TrainResult(
             model=self.model,
@@ -232,6 +233,7 @@ class Trainer:
         return training_sample(self.task, self.config.dataset_size, self.held_out.keys, self.data)
 
     def _next_batch(self) -> Batch:
+        """Always drawn on the CPU: the data do not depend on the device."""
         size = min(self.config.batch_size, self.config.budget - self.samples)
         if self.dataset is None:
             return training_sample(self.task, size, self.held_out.keys, self.data)

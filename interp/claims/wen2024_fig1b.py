@@ -171,8 +171,8 @@ register(
             "Solved runs, read up to "
             f"{WINDOW} times their samples to solution; accuracy on validation and normalised entropy averaged over "
             "heads; change point = best least-squares step. With CoT and without: the distance of the two change "
-            f"points is below {COINCIDES:g} of the samples to solution. Without CoT (the slow mode): entropy has gone "
-            "10% of its way down before accuracy has gone 10% of its way up. 95% interval over seeds."
+            f"points is below {COINCIDES:g} of the samples to solution. Without CoT (the slow mode): entropy has "
+            "gone 10% of its way down before accuracy has gone 10% of its way up. 95% interval over seeds."
         ),
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
