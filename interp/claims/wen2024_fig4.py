@@ -180,8 +180,8 @@ register(
         test=(
             "On a repeated dataset without CoT: the share of configurations that reach perfect validation accuracy "
             f"exceeds {MOST:g} (interval over seeds); samples taken by m layers of one head exceed those of one "
-            f"layer of m heads, on a log scale, paired by seed; and CoT takes less than 1/{COT_SAVES:g} of the samples of "
-            "the best configuration without, paired by seed. 95% intervals."
+            "layer of m heads, on a log scale, paired by seed; and CoT takes less than "
+            f"1/{COT_SAVES:g} of the samples of the best configuration without, paired by seed. 95% intervals."
         ),
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
