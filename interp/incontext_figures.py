@@ -87,6 +87,48 @@ def condition_1(cot: pd.DataFrame, icl: pd.DataFrame) -> Figure:
         return figure
 
 
+def phase_diagram(found: pd.DataFrame) -> Figure:
+    """The error of ICL minus that of CoT over (tau, rho); crosses mark cells in which Condition 1 fails."""
+    lengths = sorted(found["l"].unique())
+    taus, rhos = (np.sort(found[name].unique()) for name in ("tau", "rho"))
+    titles = {"even": "errors in every step", "first": "errors in the first step"}
+    with styled(grid=False):
+        figure = new_figure(2.7 * len(lengths) + 1.6, 6.0)
+        all_axes = figure.subplots(2, len(lengths), sharex=True, sharey=True, squeeze=False)
+        for of_spread, (spread, title) in zip(all_axes, titles.items()):
+            for axes, length in zip(of_spread, lengths):
+                cells = found[(found["spread"] == spread) & (found["l"] == length)]
+                mean = cells.pivot_table(index="rho", columns="tau", values="value", aggfunc="mean")
+                mean = mean.reindex(index=rhos, columns=taus)
+                axes.set_facecolor("0.85")
+                image = axes.pcolormesh(taus, rhos, mean, cmap="PuOr_r", vmin=-1, vmax=1, shading="nearest")
+                failing = cells[cells["condition_1"] == 0]
+                axes.plot(failing["tau"], failing["rho"], "x", color="black", ms=4)
+                axes.set_title(f"{title},\n{length} examples", fontsize=9)
+            of_spread[0].set_ylabel(r"primacy $\rho$")
+        for axes in all_axes[-1]:
+            axes.set_xlabel(r"chance of all steps right $\tau$")
+        figure.colorbar(image, ax=all_axes, label="error of ICL minus error of CoT (above 0: CoT wins)", shrink=0.9)
+        figure.supxlabel("cross: Condition 1 fails; grey: no such errors exist", fontsize=9)
+        return figure
+
+
+def decoder_errors(found: pd.DataFrame) -> Figure:
+    """The error of the label against the accuracy of a step, with ICL and with CoT."""
+    styles = {"cot": {**SERIES[0], "label": "CoT"}, "icl": {**SERIES[1], "label": "ICL"}}
+    with styled():
+        figure = new_figure(6.0, 4.0)
+        axes = figure.subplots()
+        for condition, style in styles.items():
+            _curve(axes, found[found["condition"] == condition], x="a", **style)
+        axes.axvline(0.75, color="0.4", linestyle=":")
+        axes.annotate("Condition 1 holds", (0.755, 0.97), fontsize=8, va="top")
+        axes.annotate("fails", (0.745, 0.97), fontsize=8, va="top", ha="right")
+        axes.set(xlabel="accuracy of a step in the examples, a", ylabel="error of the label", ylim=(-0.02, 1.0))
+        axes.legend()
+        return figure
+
+
 def training_stages(found: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     """The attention on the four kinds of columns along the training: mean and range of the seeds."""
     with styled():
@@ -110,15 +152,15 @@ def training_stages(found: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
         return figure
 
 
-def _curve(axes: Axes, found: pd.DataFrame, **style: object) -> None:
+def _curve(axes: Axes, found: pd.DataFrame, x: str = "l", **style: object) -> None:
     """Mean over seeds with its 95% interval."""
-    intervals = {length: over_seeds(at) for length, at in found.groupby("l")}
-    lengths = list(intervals)
+    intervals = {value: over_seeds(at) for value, at in found.groupby(x)}
+    places = list(intervals)
     axes.fill_between(
-        lengths, [i.low for i in intervals.values()], [i.high for i in intervals.values()], color=str(style["color"]),
+        places, [i.low for i in intervals.values()], [i.high for i in intervals.values()], color=str(style["color"]),
         alpha=0.2, linewidth=0,
     )  # fmt: skip
-    axes.plot(lengths, [i.value for i in intervals.values()], ms=4, **style)  # pyright: ignore[reportArgumentType]
+    axes.plot(places, [i.value for i in intervals.values()], ms=4, **style)  # pyright: ignore[reportArgumentType]
 
 
 def _examples_axis(axes: Axes, lengths: pd.Series) -> None:
