@@ -1,6 +1,7 @@
 """What do the li2024 claims look like? Figures of errors, required examples and training stages, from rows alone."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.ticker
 import numpy as np
@@ -14,7 +15,7 @@ from interp.incontext import ENOUGH, over_seeds, required
 SYMBOLS = {
     "alpha": r"$\alpha'$", "tau": r"$\tau$", "rho": r"$\rho$", "tau_o": r"$\tau_o$", "rho_o": r"$\rho_o$",
 }  # fmt: skip
-KIND_STYLES = {
+KIND_STYLES: Mapping[str, dict[str, Any]] = {
     "same_pattern_same_step": {"color": BLUE, "linestyle": "-", "label": "same pattern, same step"},
     "other_pattern_same_step": {"color": ORANGE, "linestyle": "--", "label": "other pattern, same step"},
     "same_pattern_other_step": {"color": GREEN, "linestyle": ":", "label": "same pattern, other step"},

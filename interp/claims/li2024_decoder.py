@@ -10,6 +10,7 @@ queries, and longer prompts.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,40 +126,40 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     def at(condition: str, accuracy: float) -> pd.DataFrame:
         return found[(found["condition"] == condition) & (found["a"] == accuracy)]
 
-    common = {"claim": ID, "unit": "seeds"}
+    verdict = partial(judged, claim=ID, unit="seeds")
     names = {"cot": "CoT", "icl": "ICL"}
     focus = attention(rows)
     return [
         *(
-            judged(
+            verdict(
                 over_seeds(at(condition, 1.0)), part=f"{name} learns the task", threshold=CLEAN, direction="below",
-                quantity=f"{name}'s error of the label on examples without errors", **common,
+                quantity=f"{name}'s error of the label on examples without errors",
             )
             for condition, name in names.items()
         ),
-        judged(
+        verdict(
             over_seeds(at("icl", VIOLATED)), part=f"ICL is wrong where Condition 1 fails (a={VIOLATED:g})",
-            threshold=HIGH, direction="above", quantity="ICL's error of the label", **common,
+            threshold=HIGH, direction="above", quantity="ICL's error of the label",
         ),
-        judged(
+        verdict(
             difference(at("icl", VIOLATED), at("cot", VIOLATED)), threshold=ADVANTAGE, direction="above",
             part=f"CoT is better where Condition 1 fails (a={VIOLATED:g})",
             quantity="error of the label, ICL minus CoT",
-            note=f"CoT's error {at('cot', VIOLATED)['value'].mean():.3f}", **common,
+            note=f"CoT's error {at('cot', VIOLATED)['value'].mean():.3f}",
         ),
         *(
-            judged(
+            verdict(
                 over_seeds(at(condition, SATISFIED)), threshold=LOW, direction="below",
                 part=f"{name} is right where Condition 1 holds (a={SATISFIED:g})",
-                quantity=f"{name}'s error of the label", **common,
+                quantity=f"{name}'s error of the label",
             )
             for condition, name in names.items()
         ),
         *(
-            judged(
+            verdict(
                 cautious_mean(focus[condition].sort_index().to_numpy(float), rng=0, bounds=(0, 1)),
                 part=f"{name}'s decoder looks at the query's pattern and step", threshold=FOCUSED, direction="above",
-                quantity="attention on the examples' columns of the query's pattern and step", **common,
+                quantity="attention on the examples' columns of the query's pattern and step",
             )
             for condition, name in names.items()
         ),

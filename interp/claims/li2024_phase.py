@@ -9,6 +9,7 @@ grid, 20 seeds and 5000 queries of each.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,28 +128,28 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
         name: part.groupby(["tau", "rho"]).ngroups
         for name, part in (("failing", failing), ("first", first), ("holding", holding))
     }
-    common = {"claim": ID, "unit": "seeds"}
+    verdict = partial(judged, claim=ID, unit="seeds")
     return [
-        judged(
+        verdict(
             least, part="CoT wins wherever Condition 1 fails", threshold=WIN, direction="above",
             quantity=f"error of ICL minus CoT at {length} examples in the least favourable of {n_cells['failing']} "
-            f"cells with rho of at least {CLEAR:g}", note=f"cell: {least_cell}", **common,
+            f"cells with rho of at least {CLEAR:g}", note=f"cell: {least_cell}",
         ),
-        judged(
+        verdict(
             worst, part="ICL wins nowhere", threshold=-WIN, direction="above",
             quantity="error of ICL minus CoT in the cell most favourable to ICL, over all numbers of examples",
-            note=f"cell: {worst_cell}", **common,
+            note=f"cell: {worst_cell}",
         ),
-        judged(
+        verdict(
             over_cells(first), part="nobody wins with all errors in one step", threshold=TIE, direction="below",
             quantity=f"error of ICL minus CoT at {length} examples, mean over {n_cells['first']} cells",
-            note=f"largest of a cell {first.groupby(['tau', 'rho'])['value'].mean().abs().max():.3f}", **common,
+            note=f"largest of a cell {first.groupby(['tau', 'rho'])['value'].mean().abs().max():.3f}",
         ),
-        judged(
+        verdict(
             over_cells(holding), part="little is left to win where Condition 1 holds", threshold=TIE,
             direction="below",
             quantity=f"error of ICL minus CoT at {length} examples, mean over {n_cells['holding']} cells with errors "
-            "in every step", note=_by_length(found), **common,
+            "in every step", note=_by_length(found),
         ),
     ]  # fmt: skip
 
@@ -175,9 +176,10 @@ register(
         ),
         test=(
             "Error of ICL minus that of CoT's last step, paired by seed, 5 seeds of 200 queries in each cell, 95% "
-            f"intervals over seeds. With 160 examples: above {WIN:g} in every cell in which Condition 1 fails and rho "
-            f"is at least {CLEAR:g} (with less, CoT has too few examples itself); below {TIE:g} on average over the "
-            "cells with all errors in one step, and over those with errors in every step where it holds. "
+            f"intervals over seeds. With 160 examples: above {WIN:g} in every cell in which Condition 1 fails and "
+            f"rho is at least {CLEAR:g} (with less, CoT has too few examples itself); below {TIE:g} on average over "
+            "the cells with all errors in one step, and over those with errors in every step in which Condition 1 "
+            "holds. "
             f"In no cell, at no number of examples, is ICL better by {WIN:g}."
         ),
         deviations=str(__doc__).split("\n\n")[1],
