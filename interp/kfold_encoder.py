@@ -22,6 +22,8 @@ class EncoderRun:
     """Which hops it is trained on."""
     token_from: int = 0
     """The first layer in which other positions may attend to the hop token."""
+    readouts: Literal["last", "own"] = "last"
+    """Whether all heads read the last layer, or each hop's head a layer of its own, as in the theory model."""
     k: int = 4
     n: int = 5
     layers: int = 4
@@ -37,7 +39,7 @@ class EncoderRun:
     def condition(self) -> str:
         """The run's name among its claim's conditions."""
         hidden = f"_from_{self.token_from}" if self.token_from else ""
-        return f"{self.told}{hidden}_{self.curriculum}"
+        return f"{self.told}{hidden}{'_own' if self.readouts == 'own' else ''}_{self.curriculum}"
 
     @property
     def item(self) -> Item:
@@ -71,7 +73,8 @@ def train_encoder(run: EncoderRun) -> "HopResult":
         eval_every=run.eval_every,
         n_test=run.n_test,
     )
-    return train_hops(run.k, run.n, EncoderConfig(run.layers, 4, run.d_model, run.d_mlp), config)
+    encoder = EncoderConfig(run.layers, 4, run.d_model, run.d_mlp, readouts=run.readouts)
+    return train_hops(run.k, run.n, encoder, config)
 
 
 def history_rows(run: EncoderRun, result: "HopResult") -> pd.DataFrame:

@@ -43,6 +43,7 @@ def draw_steps(rows: pd.DataFrame, title: str, layers: pd.DataFrame | None = Non
 
 CONDITIONS = {
     "head_mixture": "head per hop, mixture",
+    "head_own_mixture": "head and layer per hop, mixture",
     "head_hardest": "head per hop, hardest hop only",
     "head_stagewise": "head per hop, stage by stage",
     "token_mixture": "hop token, mixture",

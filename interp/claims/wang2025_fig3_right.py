@@ -3,8 +3,9 @@
 The paper does not state its encoder's size or Adam's settings; here pre-LayerNorm, 4 layers, width 48, 4 heads, an
 MLP of width 96, learning rate 2e-3, batches of 64, 10^5 fresh sequences as in the paper, fewer if solved before.
 Every cyclic position is supervised. The hop is told in two ways: by an output head for each hop, all of them trained
-on every sequence of the mixture (the paper's equation 3), and by a token in front, as printed. The paper preset has
-width 128, both controls and 10 seeds.
+on every sequence of the mixture (the paper's equation 3), and by a token in front, as printed. A third encoder is
+closer to the theory model: three layers, and each hop's head reads its own. The paper preset has width 128, both
+controls and 10 seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ CHANCE = 0.3
 """The accuracy below which it is not learned at all; guessing has 1/N, 0.2 for N=5."""
 LOOKS = 0.5
 """The attention of some head on a key from which on the model looks there."""
+TOLD = {"head": "a head for each hop", "head_own": "a head and a layer for each hop", "token": "hop told by a token"}
 PROBED = 0.5
 """The accuracy of a linear probe from which on a layer holds a result; guessing has 0.2."""
 
@@ -43,23 +45,29 @@ class Fig3Right:
     seeds: int
 
 
-def _runs(conditions: Sequence[tuple[str, str, int]], **size: Any) -> tuple[EncoderRun, ...]:
-    return tuple(EncoderRun(told, curriculum, late, **size) for told, curriculum, late in conditions)  # pyright: ignore
+MIXTURE = EncoderRun("head", "mixture")
+HARDEST = EncoderRun("head", "hardest")
+TOKEN = EncoderRun("token", "mixture")
+OWN = EncoderRun("head", "mixture", readouts="own", layers=3)
+"""As many layers as hops, and each hop's head reads its own, as in the theory model."""
+
+
+def _resized(*runs: EncoderRun, **size: Any) -> tuple[EncoderRun, ...]:
+    return tuple(replace(run, **size) for run in runs)
 
 
 PRESETS = {
     "smoke": Fig3Right(
-        _runs([("head", "mixture", 0), ("head", "hardest", 0), ("token", "mixture", 0)], k=2, n=3, layers=2,
-              d_model=16, d_mlp=32, budget=1_280, eval_every=640, n_test=32),
+        _resized(
+            MIXTURE, HARDEST, TOKEN, OWN,
+            k=2, n=3, layers=2, d_model=16, d_mlp=32, budget=1_280, eval_every=640, n_test=32,
+        ),
         n_probed=8, seeds=2,
     ),
-    "cpu": Fig3Right(
-        _runs([("head", "mixture", 0), ("head", "hardest", 0), ("token", "mixture", 0)]), n_probed=64, seeds=5
-    ),
+    "cpu": Fig3Right((MIXTURE, HARDEST, TOKEN, OWN), n_probed=64, seeds=5),
     "paper": Fig3Right(
-        _runs(
-            [("head", "mixture", 0), ("head", "hardest", 0), ("token", "mixture", 0), ("token", "hardest", 0),
-             ("token", "mixture", 3)],
+        _resized(
+            MIXTURE, HARDEST, TOKEN, OWN, replace(HARDEST, told="token"), replace(TOKEN, token_from=3),
             d_model=128, d_mlp=512, lr=1e-3,
         ),
         n_probed=256, seeds=10,
@@ -105,7 +113,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
         verdicts.append(
             seed_verdict(
                 ID,
-                f"hop told by {told.replace('_', ' ')}: "
+                f"{TOLD.get(told, told.replace('_', ' '))}: "
                 + ("the mixture learns the hardest hop" if learns else "the hardest hop alone stays at chance"),
                 group["value"],
                 f"test accuracy of the {group['hop'].iloc[0]:.0f}-hop",
@@ -114,13 +122,16 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
                 f"{n_learned} of {len(group)} seeds learn it; mean accuracy of the others: {by_hop}",
             )
         )
-    return verdicts + _how_it_computes(rows, hardest) + _why_the_token_stalls(rows)
+    for condition in ("head_mixture", "head_own_mixture"):
+        verdicts += _how_it_computes(rows, hardest, condition)
+    return verdicts + _why_the_token_stalls(rows)
 
 
-def _how_it_computes(rows: pd.DataFrame, hardest: pd.DataFrame) -> list[Verdict]:
-    """Doubling or chain, for the models with a head for each hop that learned the hardest hop."""
-    learned = hardest[(hardest["condition"] == "head_mixture") & (hardest["value"] >= LEARNS)]["unit"]
-    of_learned = rows[(rows["condition"] == "head_mixture") & rows["unit"].isin(learned)]
+def _how_it_computes(rows: pd.DataFrame, hardest: pd.DataFrame, condition: str) -> list[Verdict]:
+    """Doubling or chain, for the models of a condition that learned the hardest hop."""
+    learned = hardest[(hardest["condition"] == condition) & (hardest["value"] >= LEARNS)]["unit"]
+    of_learned = rows[(rows["condition"] == condition) & rows["unit"].isin(learned)]
+    where = TOLD[condition.rsplit("_", 1)[0]]
     mass, probes = (with_settings(of_learned[of_learned["metric"] == name]) for name in ("mass", "probe_accuracy"))
     if mass.empty:
         looks = holds = pd.Series(dtype=float)
@@ -130,11 +141,11 @@ def _how_it_computes(rows: pd.DataFrame, hardest: pd.DataFrame) -> list[Verdict]
     note = f"{len(learned)} models that learned the hardest hop"
     return [
         seed_verdict(
-            ID, "doubling: the last hop is composed of two halves", looks,
+            ID, f"doubling, {where}: the last hop is composed of two halves", looks,
             "attention of some head on (i + k/2, hop^(k/2)(j)), as in Theorem 4's last layer", LOOKS, "above", note,
         ),
         seed_verdict(
-            ID, "doubling: the (k-1)-hop is never computed", holds,
+            ID, f"doubling, {where}: the (k-1)-hop is never computed", holds,
             "accuracy of a linear probe for the (k-1)-hop, largest over layers", PROBED, "below", note,
         ),
     ]  # fmt: skip
@@ -150,7 +161,7 @@ def _why_the_token_stalls(rows: pd.DataFrame) -> list[Verdict]:
     return [
         seed_verdict(
             ID,
-            "hop told by token: the token switches the second hop's attention off",
+            f"{TOLD['token']}: the token switches the second hop's attention off",
             second[2] - hardest,
             "attention of some head on (i+1, hop^1(j)), told the 2-hop minus told the hardest",
             LOOKS,
@@ -165,9 +176,9 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     from interp.kfold_figures import draw_attention, draw_curves, draw_probes
 
     drawn = {"accuracy": draw_curves(with_settings(rows[rows["metric"] == "accuracy"]))}
-    for condition in ("head_mixture", "token_mixture"):
+    for condition in ("head_mixture", "head_own_mixture", "token_mixture"):
         of_condition = rows[rows["condition"] == condition]
-        how = "a head for each hop" if condition == "head_mixture" else "hop told by a token"
+        how = TOLD[condition.rsplit("_", 1)[0]]
         mass, probes = (with_settings(of_condition[of_condition["metric"] == m]) for m in ("mass", "probe_accuracy"))
         untrained = with_settings(of_condition[of_condition["metric"] == "untrained_accuracy"])
         drawn[f"attention_{condition}"] = draw_attention(mass[mass["hop"] == mass["hop"].max()], how)

@@ -109,12 +109,14 @@ def encoders(mixture: float, alone: float, doubling: float, three: float, told_4
     tables = []
     for seed in SEEDS:
         noise = 0.001 * seed
-        for condition, accuracy in (("head_mixture", mixture), ("head_hardest", alone), ("token_mixture", 0.2)):
+        reached = {"head_mixture": mixture, "head_own_mixture": mixture, "head_hardest": alone, "token_mixture": 0.2}
+        for condition, accuracy in reached.items():
             for hop, value in ((1, 1.0), (2, 1.0), (4, accuracy + noise)):
                 tables.append(row("accuracy", value, seed, condition, step=100, k=4, n=5, hop=hop))
-        tables.append(row("mass", doubling + noise, seed, "head_mixture", layer=2, mask=2, hop=4))
-        tables.append(row("probe_accuracy", three + noise, seed, "head_mixture", layer=2, hop=3))
-        tables.append(row("probe_accuracy", 1.0, seed, "head_mixture", layer=2, hop=4))
+        for condition in ("head_mixture", "head_own_mixture"):
+            tables.append(row("mass", doubling + noise, seed, condition, layer=2, mask=2, hop=4))
+            tables.append(row("probe_accuracy", three + noise, seed, condition, layer=2, hop=3))
+            tables.append(row("probe_accuracy", 1.0, seed, condition, layer=2, hop=4))
         for hop, mass in ((1, 0.1), (2, 0.9), (4, told_4 + noise)):
             tables.append(row("mass", mass, seed, "token_mixture", layer=1, mask=1, hop=hop))
     return concat(tables)
@@ -122,20 +124,21 @@ def encoders(mixture: float, alone: float, doubling: float, three: float, told_4
 
 def test_what_the_paper_says_about_encoders():
     found = outcomes("fig3-right", encoders(0.99, 0.2, doubling=0.9, three=0.2, told_4=0.1))
-    assert found.pop("hop told by token: the mixture learns the hardest hop") == "refuted"
+    assert found.pop("hop told by a token: the mixture learns the hardest hop") == "refuted"
     assert set(found.values()) == {"supported"}
 
 
 def test_a_chain_is_not_called_doubling_and_other_failures_are_seen():
     found = outcomes("fig3-right", encoders(0.99, 0.7, doubling=0.05, three=0.98, told_4=0.8))
-    assert found.pop("hop told by head: the mixture learns the hardest hop") == "supported"
+    for told in ("a head for each hop", "a head and a layer for each hop"):
+        assert found.pop(f"{told}: the mixture learns the hardest hop") == "supported"
     assert set(found.values()) == {"refuted"}
-    assert len(found) == 5
+    assert len(found) == 7
 
 
 def test_models_that_did_not_learn_do_not_judge_the_mechanism():
     found = outcomes("fig3-right", encoders(0.2, 0.2, doubling=0.05, three=0.2, told_4=0.1))
-    assert found["hop told by head: the mixture learns the hardest hop"] == "refuted"
+    assert found["a head for each hop: the mixture learns the hardest hop"] == "refuted"
     assert {outcome for part, outcome in found.items() if part.startswith("doubling")} == {"inconclusive"}
 
 
