@@ -64,7 +64,9 @@ def required_examples(found: pd.DataFrame, factors: Mapping[str, str]) -> Figure
         for axes in (left, right):
             axes.set(xscale="log", yscale="log")
             axes.legend(fontsize=8)
-            axes.yaxis.set_major_formatter(matplotlib.ticker.ScalarFormatter())
+        shown = [n for n in (5, 10, 20, 40, 80, 160, 320, 640) if n <= 2 * needed["needed"].max()]
+        left.set_yticks(shown, [str(n) for n in shown])
+        left.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         right.set_xticks([1, 2, 4], ["1", "2", "4"])
         right.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         return figure
@@ -140,14 +142,14 @@ def training_stages(found: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
             mean = by_step.mean()
             axes.fill_between(mean.index, by_step.min(), by_step.max(), color=style["color"], alpha=0.2, linewidth=0)
             axes.plot(mean.index, mean, **style)
-        for column, label, height in (
-            ("other_step", "other steps\nvanished", 0.62),
-            ("other_pattern_same_step", "other patterns\nvanished", 0.42),
+        for column, label, height, shift, side in (
+            ("other_step", "other steps\nvanished", 0.57, 5, "left"),
+            ("other_pattern_same_step", "other patterns\nvanished", 0.37, -5, "right"),
         ):
             at = crossings[column].median()
             if np.isfinite(at):
                 axes.axvline(at, color="black", linestyle="--", linewidth=1)
-                axes.annotate(label, (at, height), xytext=(-5, 0), textcoords="offset points", ha="right", fontsize=8)
+                axes.annotate(label, (at, height), xytext=(shift, 0), textcoords="offset points", ha=side, fontsize=8)
         axes.set(xscale="log", xlabel="updates", ylabel="attention (share)", ylim=(-0.02, 1.02))
         axes.legend(fontsize=8, loc="upper left")
         return figure

@@ -6,6 +6,10 @@ each asked at its three steps, so that every pattern and step comes equally ofte
 examples. W starts at N(0, 0.001^2), positional vectors are appended (added ones give the same, which is tested). All
 errors are in every step alike, with one rival pattern. A mass has vanished when it is below 0.05. The paper preset
 has more seeds, more iterations and a step of 0.5.
+
+Found at the cpu preset: other steps are below 0.05 after about 150 updates, other patterns after about 1130. The
+stages overlap, though: by the end of the first the attention on the query's pattern and step has risen from 0.21 to
+0.78 already.
 """
 
 from collections.abc import Mapping, Sequence
