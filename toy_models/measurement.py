@@ -10,6 +10,7 @@ from torch import Tensor
 
 from probes import rows
 from probes.dependence import dependency_mass, sink_mass, top1_hit, without_self
+from probes.entropy import causal_visible, normalised_entropy, row_entropy
 from toy_models.evaluation import Hooked, attention_patterns, chunks
 from toy_models.task import Batch, Task
 from toy_models.training import Evaluation, TrainResult
@@ -18,6 +19,9 @@ DEPENDENCE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "dependency_mass": dependency_mass,
     "top1_hit": top1_hit,
     "sink_mass": lambda pattern, _: sink_mass(pattern),
+    "row_entropy": lambda pattern, _: normalised_entropy(
+        row_entropy(pattern), causal_visible(pattern.shape[-1], pattern.device)
+    ),
 }
 """What is measured of a pattern against a mask, [batch head query]."""
 

@@ -56,6 +56,8 @@ def run_rows(
         for query, rate in enumerate(rates):
             at = f"{place} {setting(query=query)}"
             tables.append(table(metric="top1_hit", value=rate, layer=layer, head=0, setting=at, **common))
+            final = (entropies or [entropy])[layer]
+            tables.append(table(metric="row_entropy", value=final, layer=layer, head=0, setting=at, **common))
     return concat(tables)
 
 

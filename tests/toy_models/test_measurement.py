@@ -1,5 +1,7 @@
 """A run as rows: every value against the model itself."""
 
+import math
+
 import pytest
 import torch
 
@@ -75,7 +77,7 @@ def test_outcome_rows_of_a_solved_and_a_censored_run(result):
 
 def test_dependence_rows_are_the_attention_on_the_secret_bits(result, patterns):
     table = with_settings(dependence_rows(result, TASK, **LABELS))
-    assert len(table) == 3 * 2 * 2 * TASK.k
+    assert len(table) == 4 * 2 * 2 * TASK.k
     for layer in range(2):
         for head in range(2):
             for step, secret in enumerate(TASK.secret):
@@ -85,6 +87,8 @@ def test_dependence_rows_are_the_attention_on_the_secret_bits(result, patterns):
                 assert values["dependency_mass"] == pytest.approx(rows[:, secret].mean().item(), abs=1e-6)
                 assert values["top1_hit"] == pytest.approx((rows.argmax(-1) == secret).float().mean().item())
                 assert values["sink_mass"] == pytest.approx(rows[:, 0].mean().item(), abs=1e-6)
+                entropy = -(rows * rows.clamp_min(1e-30).log()).sum(-1).mean().item() / math.log(TASK.n + step + 1)
+                assert values["row_entropy"] == pytest.approx(entropy, abs=1e-5)
 
 
 def test_attention_rows_are_the_mean_map_and_the_mask(result, patterns):
