@@ -16,7 +16,7 @@ TUNED = {"cot": "tuned with CoT", "no_cot": "tuned without CoT"}
 def difference_forest(differences: Mapping[str, tuple[Interval, Sequence[float]]], threshold: float) -> Figure:
     """One line for each test: estimate and interval, and a small mark for each training run."""
     with styled():
-        figure = new_figure(8.6, 0.36 * len(differences) + 1.2)
+        figure = new_figure(9.6, 0.36 * len(differences) + 1.2)
         axes = figure.subplots()
         for place, (interval, by_run) in enumerate(differences.values()):
             errors = [[interval.value - interval.low], [interval.high - interval.value]]
