@@ -147,7 +147,8 @@ class Trainer:
         self.identity = {"task": task.name, **_plain(task), **_plain(decoder), **_plain(config)}
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.held_out = held_out(task, config.n_validation, config.n_test, seed=_seed(config.seed, "split"))
-        self.model = hooked_decoder(decoder, task.d_vocab, task.n_ctx, _seed(config.seed, "weights")).to(self.device)
+        self.model = hooked_decoder(decoder, task.d_vocab, task.n_ctx, _seed(config.seed, "weights"))
+        self.model.to(self.device, print_details=False)
         self.data = torch.Generator().manual_seed(_seed(config.seed, "data"))
         self.noise = torch.Generator().manual_seed(_seed(config.seed, "dropout"))
         self.choice = choose_forward(self.model, task.n_ctx, config.dropout, self.noise)
