@@ -3,6 +3,9 @@
 Deviations of the cpu preset: n=30 and k=6, 12, 18, 30 instead of n=100 and k=20, 30, .. 100, which keeps k/n; d_model
 128 instead of 720; learning rate 3e-4; five seeds. The claim is about the exponent of growth, which is fitted within
 one model and one n.
+
+Found at cpu: k^0.27 [-0.19, 0.64]. One run at k=6 took five times as long as the others; the medians grow as about
+k^0.5. At most linear, then, and perhaps slower.
 """
 
 from collections.abc import Mapping, Sequence
