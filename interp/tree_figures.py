@@ -162,7 +162,7 @@ def levels_solved(found: pd.DataFrame) -> Figure:
             axes.set(title=f"d = {d}, k = {k}", xlabel="updates", ylim=(-0.3, top + 0.3))
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
-        panels[0].set_ylabel("levels solved (mean over seeds; ties set apart)")
+        panels[0].set_ylabel("levels solved\n(mean over seeds; ties set apart)")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=5 if len(sizes) > 1 else 3, fontsize=8)
         return figure

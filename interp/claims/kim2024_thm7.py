@@ -7,6 +7,12 @@ between 1.2 and 2.4 d^2, is where a pilot on other seeds lands every level's wei
 the proof asks. Conditions: as described; without the filter; without rounding; and with the filter as written at
 eps_0 = 0.9, for (d, k) = (16, 8) and (32, 16), and the first two for (64, 32). The paper preset has every condition
 at every size.
+
+Found at the cpu preset: with filter and rounding every level is solved at its own update in ten of ten seeds at
+every size, with a largest error of the root of 0.004 to 0.03. Without rounding no seed gets past the first update:
+solved levels go on being updated by steps of order d^2 and lose what they had. Without the filter no seed is solved
+at (32, 16) and (64, 32), but seven of ten are at (16, 8), some ahead of time: the filter's need shows from four
+levels on. The same holds of the filter as written (none of ten at (32, 16), five at (16, 8)).
 """
 
 from collections.abc import Mapping, Sequence
