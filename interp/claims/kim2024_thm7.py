@@ -9,10 +9,12 @@ eps_0 = 0.9, for (d, k) = (16, 8) and (32, 16), and the first two for (64, 32). 
 at every size.
 
 Found at the cpu preset: with filter and rounding every level is solved at its own update in ten of ten seeds at
-every size, with a largest error of the root of 0.004 to 0.03. Without rounding no seed gets past the first update:
-solved levels go on being updated by steps of order d^2 and lose what they had. Without the filter no seed is solved
-at (32, 16) and (64, 32), but seven of ten are at (16, 8), some ahead of time: the filter's need shows from four
-levels on. The same holds of the filter as written (none of ten at (32, 16), five at (16, 8)).
+every size, with a largest error of the root of 0.004 to 0.03. Without rounding no seed is solved. Rounding makes
+the two children of a node exactly equal, and then they stay: a difference of 0.4 between them is blown up by the
+next steps of order d^2, to 10 and to hundreds at (16, 8). Two children that round to different integers fare the
+same, which is why the step must keep clear of half-integers. Without the filter no seed is solved at (32, 16) and
+(64, 32), but seven of ten are at (16, 8), some ahead of time: its need shows from four levels on. The same holds of
+the filter as written (none of ten at (32, 16), five at (16, 8)).
 """
 
 from collections.abc import Mapping, Sequence
