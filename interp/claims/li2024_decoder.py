@@ -6,6 +6,11 @@ second one is trained on inputs and labels alone. Both are trained on prompts wi
 alpha = 0.4, and tested on prompts with offset errors, alpha' = 0.8 and as many examples, CoT by rollout. A decoder of
 tokens has no unseen patterns and no noise; what is unseen are the tasks. The paper preset has more seeds, samples and
 queries, and longer prompts.
+
+A first cpu run with 30,720 samples for everyone was stopped after two seeds: one of its CoT decoders had learned
+(no error on clean prompts; label errors of 0.39 against 0.67 of ICL at a = 0.7), the other had not (0.50 on clean
+prompts). Training now goes on until validation, which has no errors in its examples, is perfect; the thresholds are
+as they were.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +48,7 @@ class Decoder:
     accuracies: tuple[float, ...]
     n_examples: int
     budget: int
-    """Training samples."""
+    """Training samples at most; training stops at the first evaluation without an error."""
     n_queries: int
     seeds: int
     d_model: int = 64
@@ -54,7 +59,7 @@ class Decoder:
 ACCURACIES = (0.6, 0.65, VIOLATED, 0.75, 0.8, 0.85, SATISFIED, 1.0)
 PRESETS = {
     "smoke": Decoder((VIOLATED, SATISFIED, 1.0), n_examples=5, budget=512, n_queries=40, seeds=2, d_model=16),
-    "cpu": Decoder(ACCURACIES, n_examples=20, budget=30_720, n_queries=1000, seeds=5),
+    "cpu": Decoder(ACCURACIES, n_examples=20, budget=81_920, n_queries=1000, seeds=5),
     "paper": Decoder(ACCURACIES, n_examples=80, budget=409_600, n_queries=10_000, seeds=20, d_model=256, lr=1e-3),
 }
 
@@ -89,7 +94,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     p = item.parameters
     task = IncontextTokens(n_examples=p["n_examples"], cot=p["cot"])
     config = TrainConfig(
-        seed=p["seed"], lr=p["lr"], batch_size=128, budget=p["budget"], eval_every=5120, stop_when_perfect=False,
+        seed=p["seed"], lr=p["lr"], batch_size=128, budget=p["budget"], eval_every=5120,
         n_validation=256, n_test=256, entropy_inputs=64,
     )  # fmt: skip
     decoder = DecoderConfig(n_layers=1, n_heads=1, d_model=p["d_model"], tied=False)
