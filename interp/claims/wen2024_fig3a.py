@@ -64,13 +64,16 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     if found is not None:
         gap = found.exponential.log_likelihood - found.linear.log_likelihood
         note += f"; log-likelihood of exponential over linear growth {gap:+.1f} nats"
-    tests = (("not faster than about linear", AT_MOST, "below"), ("not slower than about linear", AT_LEAST, "above"))
+    quantity = "exponent p of samples ~ k^p"
     return [
         judged(
-            exponent, claim=ID, part=part, quantity="exponent p of samples ~ k^p", threshold=threshold,
-            direction=direction, unit="runs", note=note,
-        )
-        for part, threshold, direction in tests
+            exponent, claim=ID, part="not faster than about linear", quantity=quantity, threshold=AT_MOST,
+            direction="below", unit="runs", note=note,
+        ),
+        judged(
+            exponent, claim=ID, part="not slower than about linear", quantity=quantity, threshold=AT_LEAST,
+            direction="above", unit="runs", note=note,
+        ),
     ]  # fmt: skip
 
 
