@@ -84,7 +84,7 @@ _CPU = {"budget": 50_000, "eval_every": 3_200}
 _PAPER = {"budget": 100_000, "eval_every": 1_600, "d_model": 128, "d_mlp": 512}
 
 
-def _preset(seeds: int, **size: int) -> CotVsCurriculum:
+def _preset(seeds: int, **size: Any) -> CotVsCurriculum:
     return CotVsCurriculum(
         tuple(EncoderRun("head", curriculum, **size) for curriculum in ("mixture", "stagewise")),
         (DecoderRun(True, **size), DecoderRun(False, **size)),

@@ -4,8 +4,8 @@ Deviations of the cpu preset: n=20, k=6 as in the figure's caption (its text say
 128 instead of 720, learning rate 3e-4 instead of 6e-5; five seeds instead of one picture. The layers are compared
 within one model, by the dependency mask and by entropy.
 
-Found at cpu: the first layer covers every secret index in all six models. The second is nearly uniform at the steps of
-the chain (0.87), which is what the figure shows, but not by the paper's entropy (0.64): its minimum runs over all
+Found at cpu: the first layer covers every secret index in all six models. The second is nearly uniform at the steps
+of the chain (0.87), which is what the figure shows, but not by the paper's entropy (0.64): its minimum runs over all
 positions, and rows of the inputs, on which nothing depends, are less even.
 """
 
