@@ -40,7 +40,9 @@ def board(runs: Sequence[dict[str, Any]]) -> str:
 def _claim_line(run: dict[str, Any]) -> str:
     claims = load_claims()
     sentence = claims[run["claim"]].sentence if run["claim"] in claims else ""
-    evidence = [v for v in run["verdicts"] if not v.part.startswith(("control", "check"))]
+    evidence = [
+        v for v in run["verdicts"] if not v.part.startswith(("control,", "check:")) and "(control)" not in v.part
+    ]
     marks = "".join(MARKS[v.outcome] for v in evidence)
     return _line(f"`{run['claim']}`", sentence, marks or "a control only")
 

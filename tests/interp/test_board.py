@@ -34,11 +34,20 @@ def test_the_board_has_a_line_for_each_claim_and_for_each_test():
     assert "`make A`, `make B`" in text
 
 
-def test_a_control_is_not_counted_as_evidence():
-    control = run("wen2024/fig2")
-    control["verdicts"] = [replace(v, part=f"control, {v.part}") for v in control["verdicts"]]
-    line = next(line for line in board([control]).splitlines() if line.startswith("| `"))
-    assert cells(line)[-1] == "a control only"
+@pytest.mark.parametrize(
+    ("part", "counts"),
+    [
+        ("control, no evidence about CoT", False),
+        ("check: the arm learned", False),
+        ("signal (control)", False),
+        ("controlled: equal length", True),
+    ],
+)
+def test_controls_and_checks_are_not_counted_as_evidence(part, counts):
+    found = run("wen2024/fig2")
+    found["verdicts"] = [replace(v, part=part) for v in found["verdicts"]]
+    line = next(line for line in board([found]).splitlines() if line.startswith("| `"))
+    assert cells(line)[-1] == ("✅" if counts else "a control only")
 
 
 def test_the_board_replaces_what_is_between_the_markers_only():
