@@ -2,7 +2,7 @@
 
 Before attention a state depends on (position, token) alone. So the scores are a table over pairs of these, and the
 attention output is a mixture of 2 n_ctx known rows: W is applied to the rows instead of to every mixture. Equal to
-the hooked forward up to rounding, gradients included (tests/toy_models/test_simplified_step.py).
+the hooked forward up to rounding, gradients included (tests/toy_models/test_simplified_block.py).
 """
 
 from collections.abc import Callable

@@ -22,14 +22,14 @@ parity; before the first step only parity 0 occurs, nothing cancels, and the fir
 step i about 2 i / (n + 1) times as much as S[i] does. Attention survives, because that bit is uncorrelated with the
 later answers. And Lemma 25's gradient lacks a factor 1/4 (the frequency of each pair of bits), Lemma 26's sum 1/2.
 
-Found at the cpu preset (10 seeds): attention is within n^-9.2 to n^-17 of one-hot in all, and 9 seeds are proven right
-on every input. "More than half" is a weak bar beside the theorem's 1 - delta, and 10 seeds allow no stronger one: the
-interval starts at 0.56. Seed 4 fails by the overshoot described above: after two steps the first output is 1.02 where
-1 is right, its loss is flat, and the third step takes it to -4.1. Lemma 19 as written fails in every seed. That the
-third step is what makes the output right depends on the settings, and eps was chosen so that this phase can be seen:
-with m = 256, B = 32768, score 70 and eta_2 / 4 all three seeds tried were right on every input after two steps. About
-ten settings were tried in all; the one used here was right in all five seeds of the search. B = 1024 is enough for the
-accuracy (5 of 5 seeds) but not always for n^-8 (4 of 5); B = 256 is enough for neither.
+Found at the cpu preset (10 seeds): attention is within n^-9.2 to n^-17 of one-hot in all, and 9 seeds are proven
+right on every input. "More than half" is a weak bar beside the theorem's 1 - delta, and 10 seeds allow no stronger
+one: the interval starts at 0.56. Seed 4 fails by the overshoot described above: after two steps the first output is
+1.02 where 1 is right, its loss is flat, and the third step takes it to -4.1. Lemma 19 as written fails in every seed.
+That the third step is what makes the output right depends on the settings, and eps was chosen so that this phase can
+be seen: with m = 256, B = 32768, score 70 and eta_2 / 4 all three seeds tried were right on every input after two
+steps. About ten settings were tried in all; the one used here was right in all five seeds of the search. B = 1024 is
+enough for the accuracy (5 of 5 seeds) but not always for n^-8 (4 of 5); B = 256 is enough for neither.
 """
 
 from collections.abc import Mapping, Sequence
