@@ -46,7 +46,7 @@ class HopTraining:
     eval_every: int = 6_400
     """Sequences between evaluations."""
     n_test: int = 256
-    """Sequences for evaluations; none of them is trained on except by a chance of 10^-6."""
+    """Sequences for evaluations; drawn apart from the training data, of which a few in 10^4 may be the same."""
     stop_when_solved: bool = True
     """Whether to stop at the first evaluation at which every trained hop has an accuracy of 0.999."""
 

@@ -8,6 +8,7 @@ precision, random hidden permutations and inputs by seed. The presets differ in 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     with styled():
         figure = new_figure(6.5, 4.4)
         axes = figure.subplots()
-        for (k, n), style in zip(sizes, SERIES):
+        for (k, n), style in zip(sizes, cycle(SERIES)):
             curve = worst[k][n]
             axes.plot(curve.index, curve, **style, label=f"k={k}, N={n}")
         k, n = sizes[-1]
