@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from toy_models.hop_training import (
+    SOLVED,
     HopTraining,
     _training_loss,
     allowed_hops,
