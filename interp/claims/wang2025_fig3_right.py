@@ -6,6 +6,21 @@ Every cyclic position is supervised. The hop is told in two ways: by an output h
 on every sequence of the mixture (the paper's equation 3), and by a token in front, as printed. A third encoder is
 closer to the theory model: three layers, and each hop's head reads its own. The paper preset has width 128, both
 controls and 10 seeds.
+
+What was tried while choosing these settings, seed 0 unless said, 10^5 sequences unless solved before. A head for each
+hop needs the 2-hop early enough for another layer to build on it, and nothing but luck puts it there: with PyTorch's
+embeddings (standard deviation 1) it is learned in the last layer, and the 4-hop stays at chance with 3 and with 4
+layers. With 0.1 and 4 layers all of 7 runs solve it, most by doubling; one chain of three looks at (i+1, hop^1(j))
+was seen. With 0.1 and 3 layers 1 of 2 runs does. With a layer of its own for each head, 3 layers and even PyTorch's
+embeddings suffice. Labelling one hop per sequence instead of all is enough (2 of 2 runs with 4 layers).
+
+The hop token learns the 1- and 2-hop and never the 4-hop: with 3, 4 and 5 layers, learning rates 3e-4 (for 2 10^5
+sequences), 1e-3 and 2e-3, learned, factored and sinusoidal positions, embeddings of 0.1 and 1, MLPs of 8, 96 and 256,
+the token hidden from all but the last layer, or a cumulative code for the hop. Its data and labels are those of one
+head per sequence, which works, so it is what the token lets the model do that stalls it. Looked at in one model: told
+the 2-hop, three heads of the first layer copy the whole next permutation, and an MLP looks the answer up; no layer
+composes by attention. And the token switches: told the 4-hop, one of these heads turns to the token, and a linear
+probe finds the 2-hop with 0.63 instead of 0.99, so that no later layer gets it to build on.
 """
 
 from collections.abc import Mapping, Sequence
