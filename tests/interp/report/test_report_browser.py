@@ -34,6 +34,7 @@ def open_page(browser, page) -> Iterator:
         options.setdefault("viewport", {"width": 1280, "height": 900})
         context = browser.new_context(reduced_motion="reduce", **options)  # no smooth scrolling to wait for
         contexts.append(context)
+        context.set_default_timeout(120_000)  # a busy machine is no failure
         tab = context.new_page()
         tab.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
         tab.on("pageerror", lambda error: complaints.append(str(error)))
