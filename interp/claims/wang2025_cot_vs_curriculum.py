@@ -162,10 +162,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
         ("head_stagewise", "easier hops in stages"),
     ):
         saving = bootstrap_mean(np.log10(samples[condition] / samples["cot"]).to_numpy(), rng=0)
-        if censored[condition]:  # the true saving may be any larger
-            saving = replace(saving, high=np.inf)
-        if censored["cot"]:  # or any smaller
-            saving = replace(saving, low=-np.inf)
+        saving = saving.opened(up=bool(censored[condition]), down=bool(censored["cot"]))
         labels = {"cot": k, condition: k * n * k.bit_length()}
         shown = ", ".join(f"{c}: {samples[c].mean():.0f} sequences of at most {m} labels" for c, m in labels.items())
         verdicts.append(

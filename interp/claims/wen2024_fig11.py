@@ -10,12 +10,11 @@ heads exchange roles during the transition.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from interp.claim import Claim, Item, register
+from interp.claim import Claim, register
 from interp.parity import ParityRun, ParityRuns, measure_run, outcomes
 from interp.statistics import cautious_mean, change_point
 from interp.verdict import Verdict, judged
@@ -55,11 +54,6 @@ PRESETS = {
         tuple(replace(_PAPER, layers=layers, heads=heads) for layers, heads in ((1, 2), (2, 3), (4, 4))), seeds=5
     ),
 }
-
-
-def measure(item: Item, work: Path) -> pd.DataFrame:
-    """Trains one model past its solution."""
-    return measure_run(item, work)
 
 
 def heads_at_the_jump(rows: pd.DataFrame) -> pd.DataFrame:
@@ -125,7 +119,7 @@ register(
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=lambda preset: preset.items,
-        measure=measure,
+        measure=measure_run,
         judge=judge,
         figures=figures,
     )

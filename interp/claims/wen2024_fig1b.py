@@ -14,13 +14,12 @@ change points: no verdict changed.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from interp.claim import Claim, Item, register
+from interp.claim import Claim, register
 from interp.parity import ParityRun, ParityRuns, measure_run, outcomes
 from interp.statistics import cautious_mean, change_point, onset
 from interp.verdict import Verdict, judged
@@ -59,11 +58,6 @@ PRESETS = {
         seeds=5,
     ),
 }  # fmt: skip
-
-
-def measure(item: Item, work: Path) -> pd.DataFrame:
-    """Trains one model past its solution."""
-    return measure_run(item, work)
 
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
@@ -182,7 +176,7 @@ register(
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=lambda preset: preset.items,
-        measure=measure,
+        measure=measure_run,
         judge=judge,
         figures=figures,
     )

@@ -7,7 +7,7 @@ within one model. The budget cuts off the slow condition, and a run it cuts off 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -171,12 +171,9 @@ def _advantage(model: pd.DataFrame, of: str) -> Verdict:
     paired = hardest.pivot(index="unit", columns="condition", values="value")
     logs = bootstrap_mean(np.log10(paired["no_cot"] / paired["cot"]).to_numpy(), rng=0)
     censored = hardest.groupby("condition")["censored"].any()
-    if censored["no_cot"]:  # the true saving may be any larger
-        logs = replace(logs, high=np.inf)
-    if censored["cot"]:  # or any smaller
-        logs = replace(logs, low=-np.inf)
     return judged(
-        logs, claim=ID, part=f"CoT needs fewer samples{of}",
+        logs.opened(up=bool(censored["no_cot"]), down=bool(censored["cot"])),
+        claim=ID, part=f"CoT needs fewer samples{of}",
         quantity=f"log10 of samples without / with CoT at k={hardest['k'].iloc[0]}",
         threshold=float(np.log10(ADVANTAGE)), direction="above", unit="seeds",
         note="runs without CoT that ran out of budget count as solved at the budget: a lower bound",

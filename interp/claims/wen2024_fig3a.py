@@ -10,13 +10,12 @@ k^0.5. At most linear, then, and perhaps slower.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from interp.claim import Claim, Item, register
+from interp.claim import Claim, register
 from interp.parity import ParityRun, ParityRuns, measure_run, outcomes
 from interp.statistics import GrowthComparison, Interval, growth_comparison
 from interp.verdict import Verdict, judged
@@ -38,11 +37,6 @@ PRESETS = {
     "cpu": ParityRuns(tuple(replace(_CPU, k=k) for k in (30, 18, 12, 6)), seeds=5),
     "paper": ParityRuns(tuple(replace(_PAPER, k=k) for k in range(100, 10, -10)), seeds=5),
 }
-
-
-def measure(item: Item, work: Path) -> pd.DataFrame:
-    """Trains one model until it is perfect or out of budget."""
-    return measure_run(item, work)
 
 
 def _growth(runs: pd.DataFrame) -> GrowthComparison | None:
@@ -116,7 +110,7 @@ register(
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=lambda preset: preset.items,
-        measure=measure,
+        measure=measure_run,
         judge=judge,
         figures=figures,
     )

@@ -13,13 +13,12 @@ tests to conclude.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from interp.claim import Claim, Item, register
+from interp.claim import Claim, register
 from interp.parity import ParityRun, ParityRuns, measure_run, outcomes
 from interp.statistics import Interval, bootstrap_mean, cautious_mean
 from interp.verdict import Verdict, judged
@@ -58,11 +57,6 @@ PRESETS = {
         seeds=5,
     ),
 }
-
-
-def measure(item: Item, work: Path) -> pd.DataFrame:
-    """Trains one model until it is perfect or out of budget."""
-    return measure_run(item, work)
 
 
 def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
@@ -116,20 +110,15 @@ def _heads_over_layers(runs: pd.DataFrame) -> Interval:
     deep = [table.loc[(m, 1)] for m in sizes]
     wide = [table.loc[(1, m)] for m in sizes]
     logs = sum(np.log2(d["samples"] / w["samples"]) for d, w in zip(deep, wide)) / len(sizes)
-    return _opened(logs, any(d["censored"].any() for d in deep), any(w["censored"].any() for w in wide))
+    mean = bootstrap_mean(logs.to_numpy(float), rng=0)
+    return mean.opened(up=any(d["censored"].any() for d in deep), down=any(w["censored"].any() for w in wide))
 
 
 def _saving(without: pd.DataFrame, with_cot: pd.DataFrame) -> Interval:
     best = without.sort_values(["censored", "samples"]).groupby("unit").first()
     cot = with_cot.set_index("unit")
-    logs = np.log10(best["samples"] / cot["samples"])
-    return _opened(logs, bool(best["censored"].any()), bool(cot["censored"].any()))
-
-
-def _opened(logs: pd.Series, upwards: bool, downwards: bool) -> Interval:
-    """The mean over seeds, its interval open where a budget cut off the numerator (upwards) or the denominator."""
-    mean = bootstrap_mean(logs.to_numpy(float), rng=0)
-    return replace(mean, high=np.inf if upwards else mean.high, low=-np.inf if downwards else mean.low)
+    mean = bootstrap_mean(np.log10(best["samples"] / cot["samples"]).to_numpy(float), rng=0)
+    return mean.opened(up=bool(best["censored"].any()), down=bool(cot["censored"].any()))
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
@@ -195,7 +184,7 @@ register(
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=lambda preset: preset.items,
-        measure=measure,
+        measure=measure_run,
         judge=judge,
         figures=figures,
     )

@@ -8,12 +8,11 @@ large is the same comparison: both see the same number of samples, one of them e
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from interp.claim import Claim, Item, register
+from interp.claim import Claim, register
 from interp.parity import ParityRun, ParityRuns, measure_run, outcomes
 from interp.statistics import cautious_mean, proportion_difference
 from interp.verdict import Verdict, judged
@@ -51,11 +50,6 @@ PRESETS = {
         seeds=5,
     ),
 }
-
-
-def measure(item: Item, work: Path) -> pd.DataFrame:
-    """Trains one model until it is perfect or out of budget."""
-    return measure_run(item, work)
 
 
 def final_entropy(rows: pd.DataFrame) -> pd.Series:
@@ -149,7 +143,7 @@ register(
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=lambda preset: preset.items,
-        measure=measure,
+        measure=measure_run,
         judge=judge,
         figures=figures,
     )

@@ -8,13 +8,12 @@ failure, which a larger budget could overturn: the verdict is about this budget,
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from interp.claim import Claim, Item, register
+from interp.claim import Claim, register
 from interp.parity import ParityRun, ParityRuns, measure_run, outcomes
 from interp.statistics import Interval, binomial_interval, bootstrap_mean
 from interp.verdict import Verdict, judged
@@ -66,11 +65,6 @@ PRESETS = {
 }
 
 
-def measure(item: Item, work: Path) -> pd.DataFrame:
-    """Trains one model until it is perfect or out of budget."""
-    return measure_run(item, work)
-
-
 def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     """How many runs fail without CoT, and how many samples CoT takes on repeated and on fresh data."""
     runs = outcomes(rows)
@@ -107,7 +101,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
 
 def _log_ratio(runs: pd.DataFrame, published: int) -> Interval:
     mean = bootstrap_mean(np.log10(runs["samples"].to_numpy(float) / published), rng=0)
-    return replace(mean, high=np.inf) if runs["censored"].any() else mean
+    return mean.opened(up=bool(runs["censored"].any()))
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
@@ -151,7 +145,7 @@ register(
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
         items=lambda preset: preset.items,
-        measure=measure,
+        measure=measure_run,
         judge=judge,
         figures=figures,
     )

@@ -1,7 +1,7 @@
 """How sure are we, and what follows? An estimate with its interval, and the rule for verdicts."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -34,6 +34,10 @@ class Interval:
         check_level(self.level)
         if self.n < 0:
             raise ValueError(f"Interval: n = {self.n}; expected a count of units of replication")
+
+    def opened(self, *, up: bool = False, down: bool = False) -> "Interval":
+        """Open where a budget cut off what was measured: the true value may be any larger (up) or smaller (down)."""
+        return replace(self, low=-math.inf if down else self.low, high=math.inf if up else self.high)
 
 
 def decide(estimate: Interval, *, threshold: Number, direction: Literal["above", "below"]) -> Outcome:
