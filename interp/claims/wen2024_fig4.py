@@ -109,8 +109,8 @@ def _heads_over_layers(runs: pd.DataFrame) -> Interval:
     sizes = sorted((set(runs["layers"]) & set(runs["heads"])) - {1})
     deep = [table.loc[(m, 1)] for m in sizes]
     wide = [table.loc[(1, m)] for m in sizes]
-    logs = sum(np.log2(d["samples"] / w["samples"]) for d, w in zip(deep, wide)) / len(sizes)
-    mean = bootstrap_mean(logs.to_numpy(float), rng=0)
+    logs = [np.log2(d["samples"] / w["samples"]).to_numpy(float) for d, w in zip(deep, wide)]
+    mean = bootstrap_mean(np.mean(logs, axis=0), rng=0)
     return mean.opened(up=any(d["censored"].any() for d in deep), down=any(w["censored"].any() for w in wide))
 
 
