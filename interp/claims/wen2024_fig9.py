@@ -126,7 +126,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
             )
         axes.set(xscale="log", xlabel="training samples seen", ylabel="validation accuracy", ylim=(-0.03, 1.05))
         axes.set_title(f"n={first['n']}, k={first['k']}: every run")
-        axes.legend(loc="center left")
+        axes.legend(loc="upper left")
     return {"accuracy": figure}
 
 
