@@ -24,9 +24,9 @@ class Entry:
 
 
 def entries(claims: Mapping[str, Claim], runs: Sequence[Run]) -> list[Entry]:
-    """Every registered claim, once for each run of it, or once as not run; sorted by id."""
-    found = []
-    for name in sorted(claims):
+    """Every registered claim, once for each run of it, or once as not run; what was run first, then by id."""
+    found, ran = [], {judgement.claim.id for run in runs for judgement in run.judgements}
+    for name in sorted(claims, key=lambda name: (name not in ran, name)):
         judged = [(run, j) for run in runs for j in run.judgements if j.claim.id == name]
         anchor = "claim-" + name.replace("/", "-")
         for copy, (run, judgement) in enumerate(judged or [(None, None)], start=1):
