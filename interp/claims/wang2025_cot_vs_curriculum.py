@@ -3,10 +3,11 @@
 The paper compares a curriculum with no help; its discussion names chain of thought as the other remedy (kim2024,
 wen2024) without an experiment. Here both learn the same 4-fold composition, and are compared by sequences. Easier
 hops: the encoder of fig3-right with a head for each hop, trained on the mixture or stage by stage, all hops of all kN
-positions labelled. Chain of thought: the standard decoder, one query per sequence, every intermediate hop a token,
-so k labels per sequence. Both have the same width, layers, batch size and initial learning rate, and initial
-embeddings of 0.1 (at GPT-2's 0.02 the decoder stayed at chance for 50,000 sequences in one trial). The control has
-neither help. The paper preset is wider, with more seeds and budget.
+positions labelled. Chain of thought: the standard decoder, one query per sequence, every intermediate hop a token, so
+k labels per sequence. Both have the same width, layers, batch size and initial learning rate, and initial embeddings
+of 0.1 (at GPT-2's 0.02 the decoder stayed at chance for 50,000 sequences in one trial). The decoder's rate decays
+linearly to 0 over its budget, the encoder's is constant. The control has neither help. The paper preset is wider,
+with more seeds and budget.
 """
 
 from collections.abc import Mapping, Sequence

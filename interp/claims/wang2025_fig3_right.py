@@ -14,13 +14,14 @@ layers. With 0.1 and 4 layers all of 7 runs solve it, most by doubling; one chai
 was seen. With 0.1 and 3 layers 1 of 2 runs does. With a layer of its own for each head, 3 layers and even PyTorch's
 embeddings suffice. Labelling one hop per sequence instead of all is enough (2 of 2 runs with 4 layers).
 
-The hop token learns the 1- and 2-hop and never the 4-hop: with 3, 4 and 5 layers, learning rates 3e-4 (for 2 10^5
-sequences), 1e-3 and 2e-3, learned, factored and sinusoidal positions, embeddings of 0.1 and 1, MLPs of 8, 96 and 256,
-the token hidden from all but the last layer, or a cumulative code for the hop. Its data and labels are those of one
-head per sequence, which works, so it is what the token lets the model do that stalls it. Looked at in one model: told
-the 2-hop, three heads of the first layer copy the whole next permutation, and an MLP looks the answer up; no layer
-composes by attention. And the token switches: told the 4-hop, one of these heads turns to the token, and a linear
-probe finds the 2-hop with 0.63 instead of 0.99, so that no later layer gets it to build on.
+The hop token learns the 1-hop, at best also the 2-hop, and never the 4-hop (0.19 to 0.22 in every run): with 3, 4 and
+5 layers, learning rates 3e-4 (for 2 10^5 sequences), 1e-3 and 2e-3, learned, factored and sinusoidal positions,
+embeddings of 0.1 and 1, MLPs of 8, 96 and 256, the token hidden from all but the last layer, or a cumulative code for
+the hop. Its data and labels are those of one head per sequence, which works, so it is what the token lets the model
+do that stalls it. Looked at in one model: told the 2-hop, three heads of the first layer copy the whole next
+permutation, and an MLP looks the answer up; no layer composes by attention. And the token switches: told the 4-hop,
+one of these heads turns to the token, and a linear probe finds the 2-hop with 0.63 instead of 0.99, so that no later
+layer gets it to build on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,8 +48,8 @@ CHANCE = 0.3
 LOOKS = 0.5
 """The attention of some head on a key from which on the model looks there."""
 TOLD = {"head": "a head for each hop", "head_own": "a head and a layer for each hop", "token": "hop told by a token"}
-PROBED = 0.5
-"""The accuracy of a linear probe from which on a layer holds a result; guessing has 0.2."""
+BETTER = 0.3
+"""By how much a linear probe must find the (k/2)-hop better than the (k-1)-hop."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,9 @@ def _how_it_computes(rows: pd.DataFrame, hardest: pd.DataFrame, condition: str) 
         looks = holds = pd.Series(dtype=float)
     else:
         looks = mass[mass["mask"] == mass["mask"].max()].groupby("unit")["value"].max()
-        holds = probes[probes["hop"] == probes["hop"].max() - 1].groupby("unit")["value"].max()
+        best = probes.groupby(["unit", "hop"])["value"].max().unstack("hop")
+        k = best.columns.max()
+        holds = best[k // 2] - best[k - 1]
     note = f"{len(learned)} models that learned the hardest hop"
     return [
         seed_verdict(
@@ -160,8 +163,8 @@ def _how_it_computes(rows: pd.DataFrame, hardest: pd.DataFrame, condition: str) 
             "attention of some head on (i + k/2, hop^(k/2)(j)), as in Theorem 4's last layer", LOOKS, "above", note,
         ),
         seed_verdict(
-            ID, f"doubling, {where}: the (k-1)-hop is never computed", holds,
-            "accuracy of a linear probe for the (k-1)-hop, largest over layers", PROBED, "below", note,
+            ID, f"doubling, {where}: the half hop is computed and the (k-1)-hop is not", holds,
+            "accuracy of linear probes, each largest over layers: (k/2)-hop minus (k-1)-hop", BETTER, "above", note,
         ),
     ]  # fmt: skip
 
@@ -211,9 +214,9 @@ register(
         test=(
             f"By seed, at the end of training: the test accuracy of the hardest hop exceeds {LEARNS:g} after the "
             f"mixture and is below {CHANCE:g} after the hardest hop alone. Beyond the paper, for models that learned "
-            f"it: some head puts more than {LOOKS:g} of its attention on the key of Theorem 4's last layer, and no "
-            f"linear probe finds the (k-1)-hop, which doubling never computes, with an accuracy of {PROBED:g} or "
-            "more; and for the token form: attention on the second layer's key falls by more than "
+            f"it: some head puts more than {LOOKS:g} of its attention on the key of Theorem 4's last layer, and a "
+            f"linear probe finds the (k/2)-hop more often, by {BETTER:g}, than the (k-1)-hop, which doubling never "
+            "computes; and for the token form: attention on the second layer's key falls by more than "
             f"{LOOKS:g} from being told the 2-hop to being told the hardest. 95% intervals over seeds."
         ),
         deviations=str(__doc__).split("\n\n")[1],

@@ -115,6 +115,7 @@ def encoders(mixture: float, alone: float, doubling: float, three: float, told_4
                 tables.append(row("accuracy", value, seed, condition, step=100, k=4, n=5, hop=hop))
         for condition in ("head_mixture", "head_own_mixture"):
             tables.append(row("mass", doubling + noise, seed, condition, layer=2, mask=2, hop=4))
+            tables.append(row("probe_accuracy", 0.99, seed, condition, layer=1, hop=2))
             tables.append(row("probe_accuracy", three + noise, seed, condition, layer=2, hop=3))
             tables.append(row("probe_accuracy", 1.0, seed, condition, layer=2, hop=4))
         for hop, mass in ((1, 0.1), (2, 0.9), (4, told_4 + noise)):
