@@ -147,6 +147,12 @@ class Trainer:
         self.identity = {"task": task.name, **_plain(task), **_plain(decoder), **_plain(config)}
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.held_out = held_out(task, config.n_validation, config.n_test, seed=_seed(config.seed, "split"))
+        if self.held_out.test.inputs.ndim != 2:
+            features = list(self.held_out.test.inputs.shape[2:])
+            raise ValueError(
+                f"a decoder reads one token at each position, a position of {task.name} has {features} features: "
+                "train a task of tokens, or run the claims that bring the model for this one"
+            )
         self.model = hooked_decoder(decoder, task.d_vocab, task.n_ctx, _seed(config.seed, "weights"))
         self.model.to(self.device, print_details=False)
         self.data = torch.Generator().manual_seed(_seed(config.seed, "data"))
