@@ -1,7 +1,8 @@
 """How does every head's normalised attention entropy change between conditions? The measurement itself.
 
 Problems -> passages -> packed rows -> one forward pass -> row statistics -> rows of the table. Every finished
-problem is on disk before the next begins; `hf_analysis.store` says where.
+problem is on disk before the next begins; `hf_analysis.store` says where. `Measurer` has a model and computes,
+`collect` has the directory and writes: on a cluster there are many of the first (`interp.ray_engine`).
 
 On one machine and with one batch size, an interrupted and resumed measurement is bit-identical to an
 uninterrupted one. At batch size 1, the default on a CPU, a problem's rows are bit-identical whatever the
@@ -9,20 +10,68 @@ order and number of problems. Another batch size, or unshared questions, change 
 products and with them the last digits: at most 1e-5.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from hf_analysis.conditions import Context, find_condition
+from hf_analysis.conditions import Context
 from hf_analysis.forward import Forward, prepare
 from hf_analysis.models import LoadedModel
 from hf_analysis.problems import Problem
 from hf_analysis.reductions import reduce_problem, token_table
+from hf_analysis.request import Request
 from hf_analysis.store import Store, fingerprint
 
 Progress = Callable[[int, int, str], None]
-PAPER_CONDITIONS = ("cot", "no_cot")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One finished problem."""
+
+    problem: Problem
+    rows: pd.DataFrame
+    facts: dict[str, Any]
+    tokens: pd.DataFrame | None
+
+
+class Measurer:
+    """A model that measures groups of problems of one request."""
+
+    def __init__(self, model: LoadedModel, request: Request, run: str | None = None) -> None:
+        self.model, self.request = model, request
+        self.run = model.name if run is None else run
+        self.context = Context(request.problems, request.seed, model, request.paper_mode)
+        self.size = request.batch_size or (8 if model.device.type == "cuda" else 1)
+        self.forward = Forward(model, self.size)
+
+    def begin(self, _: None = None) -> tuple[dict[str, Any], list[range]]:
+        """What identifies the measurement, and its groups of problems; refuses a problem that cannot be measured."""
+        request = self.request
+        fixed = [name for name in request.conditions if name != "generated"]
+        for problem in request.problems if fixed else ():
+            prepare(problem, fixed, self.context, request.share)
+        n = len(request.problems)
+        return fingerprint(self.model, self.run, request), [
+            range(start, min(start + self.size, n)) for start in range(0, n, self.size)
+        ]
+
+    def measured(self, group: range) -> list[Measured]:
+        """The problems of one group. Its composition decides last digits, so it is always computed whole."""
+        request = self.request
+        prepared = [prepare(request.problems[i], request.conditions, self.context, request.share) for i in group]
+        results = []
+        for item, found in zip(prepared, self.forward(prepared)):
+            tokens = None
+            if item.problem in request.kept:
+                texts = [[self.model.decode([token]) for token in passage] for passage in item.ids]
+                tokens = token_table(item.problem.id, found, texts)
+            reduced = reduce_problem(self.run, item.problem.id, found, request.paper_mode)
+            results.append(Measured(item.problem, reduced, {**item.facts(), "paths": self.forward.paths}, tokens))
+        return results
 
 
 def measure(
@@ -46,55 +95,32 @@ def measure(
     computes every passage on its own. `progress(done, total, problem_id)` is called after every problem.
     `run` names the run in the table (default: the model's name).
     """
-    check_request(problems, conditions, batch_size, keep_tokens, paper_mode)
-    context = Context(problems, seed, model, paper_mode)
-    run = model.name if run is None else run
-    fixed = [name for name in conditions if name != "generated"]
-    for problem in problems if fixed else ():  # one that cannot be measured is refused before any is
-        prepare(problem, fixed, context, share)
-    store = Store(out, problems, keep_tokens)
-    store.open(fingerprint(model, problems, conditions, seed, keep_tokens, paper_mode, share, run), resume)
-    size = batch_size or (8 if model.device.type == "cuda" else 1)
-    forward = Forward(model, size)
-    for start in range(0, len(problems), size):
-        group = problems[start : start + size]
-        if all(store.has(problem) for problem in group):
-            continue
-        # The whole group is computed again even if part of it is done: its composition decides last digits.
-        prepared = [prepare(problem, conditions, context, share) for problem in group]
-        for item, measured in zip(prepared, forward(prepared)):
-            problem = item.problem
-            if store.has(problem):
+    request = Request(problems, conditions, seed, keep_tokens, paper_mode, share, batch_size)
+    measurer = Measurer(model, request, run)
+    identity, groups = measurer.begin()
+    return collect(request, identity, groups, lambda missing: map(measurer.measured, missing), out, resume, progress)
+
+
+def collect(
+    request: Request,
+    identity: dict[str, Any],
+    groups: Sequence[range],
+    measured: Callable[[Sequence[range]], Iterable[list[Measured]]],
+    out: Path,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Writes what `measured` finds of the groups that `out` does not have yet, in whatever order; the merged rows."""
+    store = Store(out, request)
+    store.open(identity, resume)
+    missing = [group for group in groups if not all(store.has(request.problems[i]) for i in group)]
+    for found in measured(missing):
+        for one in found:
+            if store.has(one.problem):
                 continue
-            if store.keeps_tokens(problem):
-                texts = [[model.decode([token]) for token in passage] for passage in item.ids]
-                store.write_tokens(problem, token_table(problem.id, measured, texts))
-            facts = {**item.facts(), "paths": forward.paths}
-            store.write(problem, reduce_problem(run, problem.id, measured, paper_mode), facts)
+            if one.tokens is not None:
+                store.write_tokens(one.problem, one.tokens)
+            store.write(one.problem, one.rows, one.facts)
             if progress is not None:
-                progress(store.n_done, len(problems), problem.id)
-    return store.finish(paper_mode)
-
-
-def check_request(
-    problems: Sequence[Problem],
-    conditions: Sequence[str],
-    batch_size: int | None,
-    keep_tokens: int,
-    paper_mode: bool,
-) -> None:
-    """Refuses what cannot be measured; needs no model."""
-    for name in conditions:
-        find_condition(name)
-    if not conditions or len(set(conditions)) != len(conditions):
-        raise ValueError(f"conditions {list(conditions)}: need at least one, and none twice")
-    if paper_mode and tuple(conditions) != PAPER_CONDITIONS:
-        raise ValueError(f"paper mode measures the conditions cot no_cot, got {' '.join(conditions)}")
-    if not problems:
-        raise ValueError("no problem to measure")
-    if len({problem.id for problem in problems}) != len(problems):
-        raise ValueError("two problems have the same id; ids must be unique")
-    if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch size {batch_size}: need at least 1")
-    if keep_tokens < 0:
-        raise ValueError(f"keep_tokens {keep_tokens}: need 0 or more")
+                progress(store.n_done, len(request.problems), one.problem.id)
+    return store.finish()

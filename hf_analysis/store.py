@@ -17,32 +17,24 @@ import pandas as pd
 
 from hf_analysis.models import LoadedModel
 from hf_analysis.problems import Problem, paper_quirks
+from hf_analysis.request import Request
 from probes import rows
 from probes.atomic import remove_leftovers, write_file, write_json
 
 
-def fingerprint(
-    model: LoadedModel,
-    problems: Sequence[Problem],
-    conditions: Sequence[str],
-    seed: int,
-    keep_tokens: int,
-    paper_mode: bool,
-    share: bool,
-    run: str,
-) -> dict[str, Any]:
+def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any]:
     """Everything that decides the rows, in words or as digests."""
     return {
         "run": run,
         "model": model.name,
         "weights": model.digest,
-        "data": problems_digest(problems),
-        "n_problems": len(problems),
-        "conditions": list(conditions),
-        "seed": seed,
-        "keep_tokens": keep_tokens,
-        "paper_mode": paper_mode,
-        "share": share,
+        "data": problems_digest(request.problems),
+        "n_problems": len(request.problems),
+        "conditions": list(request.conditions),
+        "seed": request.seed,
+        "keep_tokens": request.keep_tokens,
+        "paper_mode": request.paper_mode,
+        "share": request.share,
     }
 
 
@@ -63,9 +55,8 @@ def safe_name(identity: str) -> str:
 class Store:
     """The files of one measurement under `out`."""
 
-    def __init__(self, out: Path, problems: Sequence[Problem], keep_tokens: int) -> None:
-        self.out, self.problems = out, problems
-        self.keep = {problem.id for problem in problems[:keep_tokens]}
+    def __init__(self, out: Path, request: Request) -> None:
+        self.out, self.request, self.problems = out, request, request.problems
         self.done: set[str] = set()
 
     def open(self, identity: dict[str, Any], resume: bool) -> None:
@@ -100,9 +91,6 @@ class Store:
     def has(self, problem: Problem) -> bool:
         return problem.id in self.done
 
-    def keeps_tokens(self, problem: Problem) -> bool:
-        return problem.id in self.keep
-
     def write_tokens(self, problem: Problem, table: pd.DataFrame) -> None:
         path = self._file("tokens", problem)
         write_file(path, lambda temporary: table.to_parquet(temporary, index=False))
@@ -113,15 +101,15 @@ class Store:
         rows.write(self._file("problems", problem), table)
         self.done.add(problem.id)
 
-    def finish(self, paper_mode: bool) -> pd.DataFrame:
+    def finish(self) -> pd.DataFrame:
         """Merges everything in the order of the problems and writes the merged files."""
         tables = [rows.read(self._file("problems", problem)) for problem in self.problems]
         facts = [table.attrs for table in tables]
         for table in tables:
             table.attrs = {}
         merged = rows.concat(tables)
-        if self.keep:
-            kept = [pd.read_parquet(self._file("tokens", p)) for p in self.problems if self.keeps_tokens(p)]
+        if self.request.kept:
+            kept = [pd.read_parquet(self._file("tokens", problem)) for problem in self.request.kept]
             tokens = pd.concat(kept, ignore_index=True)
             write_file(self.out / "tokens.parquet", lambda temporary: tokens.to_parquet(temporary, index=False))
         summary: dict[str, Any] = {
@@ -130,7 +118,7 @@ class Store:
             "layouts": sorted({fact["layout"] for fact in facts}),
             "paths": sorted({path for fact in facts for path in fact["paths"]}),
         }
-        if paper_mode:
+        if self.request.paper_mode:
             summary["paper_quirks"] = paper_quirks(self.problems)
         write_json(self.out / "measurement.json", summary)
         rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete

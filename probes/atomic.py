@@ -40,6 +40,10 @@ def write_file(path: Path, write: Callable[[Path], Any]) -> None:
             raise OSError(f"{path} could not be written: {error}") from error
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    write_file(path, lambda temporary: temporary.write_bytes(data))
+
+
 def write_text(path: Path, text: str) -> None:
     write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 

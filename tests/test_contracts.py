@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-import interp.sweep
+import interp.engine
 from interp.claim import CLAIMS, PRESETS, Claim, find_claims, load_claims
 from interp.claim import register as register_claim
 from interp.sweep import run_claim
@@ -245,7 +245,7 @@ def test_the_verdict_follows_from_the_rows_alone(claim, smoke_run):
 def test_resuming_a_finished_run_does_no_work_and_changes_no_file(claim, smoke_run, monkeypatch):
     out, verdicts = smoke_run
     before = files(out)
-    monkeypatch.setattr(interp.sweep, "_measure", lambda *_: pytest.fail("an item was measured again"))
+    monkeypatch.setattr(interp.engine, "measure_item", lambda *_: pytest.fail("an item was measured again"))
     said = []
     again = run_claim(claim, "smoke", out, resume=True, workers=1, report=said.append)
     assert list(again) == list(verdicts)

@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from interp.claim import find_claims, load_claims
 from interp.cli import parse
 
+if TYPE_CHECKING:
+    from interp.engine import Engine
+
 USAGE = """usage: cotlens claims list [--json FILE]
        cotlens claims run ID... [--preset smoke|cpu|paper] [--seeds N] [--out DIR] [--resume] [--workers N]
+                                 [--engine local|ray] [--address CLUSTER] [--item-gpus G]
        cotlens claims board [--results FILE] [--readme FILE]
 
 cotlens claims run --help explains the options.
@@ -41,7 +45,13 @@ class Run:
     resume: bool = False
     """Go on with the runs in that directory."""
     workers: int = 2
-    """Processes; rows do not depend on it."""
+    """Processes on this machine; rows do not depend on it."""
+    engine: Literal["local", "ray"] = "local"
+    """Processes on this machine, or tasks on a Ray cluster; rows do not depend on it."""
+    address: str | None = None
+    """With --engine ray: the cluster, such as auto or ray://host:10001; otherwise one is started on this machine."""
+    item_gpus: float | None = None
+    """With --engine ray: GPUs of each item (default: 1 for the paper preset, else 0); 0.25 puts four on one."""
     record: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Also enter the verdicts into this JSON file, replacing earlier ones of the same claims."""
 
@@ -93,8 +103,7 @@ def run_claims(options: Run) -> None:
 
     if not options.ids:
         raise ValueError("name at least one claim, or all; cotlens claims list shows them")
-    if options.workers < 1:
-        raise ValueError(f"--workers must be at least 1, got {options.workers}")
+    engine = _engine(options)
     claims = find_claims(options.ids)
     directories = [options.out / claim.id.replace("/", "-") for claim in claims]
     for directory in directories:
@@ -117,7 +126,7 @@ def run_claims(options: Run) -> None:
             preset=preset,
             command=f"cotlens claims run {claim.id} {again}",
             resume=options.resume,
-            workers=options.workers,
+            engine=engine,
             pace=pace,
             report=lambda line: print(line, flush=True),
         )
@@ -128,6 +137,22 @@ def run_claims(options: Run) -> None:
         write_json(file, entered(earlier, directories))
     write_report([options.out], options.out / "report.html")
     print(f"rows, verdicts and figures are in {options.out}; open {options.out / 'report.html'} in a browser")
+
+
+def _engine(options: Run) -> "Engine":
+    from interp.engine import Local
+    from interp.ray_engine import OnRay
+
+    if options.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {options.workers}")
+    if options.engine == "ray":
+        gpus = options.item_gpus if options.item_gpus is not None else float(options.preset == "paper")
+        if gpus < 0:
+            raise ValueError(f"--item-gpus must be 0 or more, got {gpus:g}")
+        return OnRay(options.address, gpus)
+    if options.address is not None or options.item_gpus is not None:
+        raise ValueError("--address and --item-gpus need --engine ray")
+    return Local(options.workers)
 
 
 def show_board(options: Board) -> None:

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,9 +13,10 @@ import tyro
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from hf_analysis.measure import PAPER_CONDITIONS, check_request, measure
+from hf_analysis.measure import Measurer, collect
 from hf_analysis.models import LoadedModel, load_model, require_same_tokenizer
-from hf_analysis.problems import Problem, load_problems
+from hf_analysis.problems import load_problems
+from hf_analysis.request import PAPER_CONDITIONS, Request
 from interp.claims import wen2024_fig6, wen2024_fig6_model
 from interp.claims.wen2024_fig6_model import AGAINST
 from interp.cli import parse
@@ -23,6 +25,11 @@ from interp.figures import save_figures
 from interp.runs import check_directory, run_directory
 from interp.verdict import Verdict, verdict_table
 from probes import atomic, rows
+
+NOT_THE_RUN = ("out", "resume", "offline", "engine", "address", "actors", "actor_gpus")
+"""Options that say where and how to measure, not what."""
+Measure = Callable[[str, Path, str], pd.DataFrame]
+"""(model, directory, prefix of the run's name) -> rows, which are also in the directory."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +72,19 @@ class Entropy:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Of the weights; statistics are float32 or better."""
     threads: int | None = None
-    """Threads on a CPU; the last digits of the rows depend on it."""
+    """Threads on a CPU (default: all cores, 1 in an actor); the last digits of the rows depend on it."""
     trust_remote_code: bool = False
     """Run Python code that the model's author put on the hub. Only for authors you trust."""
     offline: bool = False
     """Never ask the hub; use what is on this machine."""
+    engine: Literal["local", "ray"] = "local"
+    """This process, or actors on a Ray cluster that load the model once each; with equal --threads, equal rows."""
+    address: str | None = None
+    """With --engine ray: the cluster, such as auto or ray://host:10001; otherwise one is started on this machine."""
+    actors: int = 1
+    """With --engine ray: how many copies of the model measure at once."""
+    actor_gpus: float = 0.0
+    """With --engine ray: GPUs of each actor; a model is spread over them."""
     resume: bool = False
     """Go on with the run in that directory."""
 
@@ -78,6 +93,8 @@ def main(arguments: Sequence[str]) -> None:
     """Checks everything that can be checked, loads the models, measures, judges and draws."""
     options = parse(Entropy, arguments, "entropy")
     conditions = PAPER_CONDITIONS if options.paper_mode else options.conditions
+    if options.engine == "local" and (options.address, options.actors, options.actor_gpus) != (None, 1, 0):
+        raise ValueError("--address, --actors and --actor-gpus need --engine ray")
     if options.against is not None and "cot" not in conditions:
         raise ValueError("--against compares two models on text with CoT: add cot to --conditions")
     if options.threads is not None:
@@ -86,17 +103,16 @@ def main(arguments: Sequence[str]) -> None:
         torch.set_num_threads(options.threads)
     check_directory(options.out, options.resume)
     problems = load_problems(options.data, limit=options.limit, seed=options.seed, offline=options.offline)
-    check_request(problems, conditions, options.batch_size, options.keep_tokens, options.paper_mode)
-    model = _loaded(options, options.model)
-    against = None if options.against is None else _loaded(options, options.against)
-    if against is not None:
-        require_same_tokenizer(model, against)
-    identity = {k: v for k, v in asdict(options).items() if k not in ("out", "resume", "offline")}
+    request = Request(
+        problems, conditions, options.seed, options.keep_tokens, options.paper_mode, batch_size=options.batch_size
+    )
+    measured = _measured_here(options, request) if options.engine == "local" else _measured_on_ray(options, request)
+    identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN}
     with run_directory(options.out, {"command": "entropy", **identity}, options.resume):
-        table = _measured(options, model, problems, conditions, options.out)
+        table = measured(options.model, options.out, "")
         verdicts = _conclude(wen2024_fig6.judge, wen2024_fig6.figures, table, options.out)
-        if against is not None:
-            other = _measured(options, against, problems, conditions, options.out / "against", prefix=AGAINST)
+        if options.against is not None:
+            other = measured(options.against, options.out / "against", AGAINST)
             both = rows.concat([table, other])
             rows.write(options.out / "rows.parquet", both)
             verdicts += _conclude(wen2024_fig6_model.judge, wen2024_fig6_model.figures, both, options.out)
@@ -106,6 +122,55 @@ def main(arguments: Sequence[str]) -> None:
         for verdict in verdicts:
             print(f"{verdict.claim} {verdict.part}: {verdict.note}")
     print(f"rows, verdicts and figures are in {options.out}")
+
+
+def _measured_here(options: Entropy, request: Request) -> Measure:
+    """Measures in this process; the models are loaded, and compared, at once."""
+    names = [options.model] if options.against is None else [options.model, options.against]
+    models = {name: _loaded(options, name) for name in names}
+    if options.against is not None:
+        require_same_tokenizer(models[options.model], models[options.against])
+
+    def measured(name: str, out: Path, prefix: str) -> pd.DataFrame:
+        measurer = Measurer(models[name], request, f"{prefix}{models[name].name}")
+        identity, groups = measurer.begin()
+        with progress(f"measuring {name}", len(request.problems), "problems") as update:
+            return collect(
+                request, identity, groups, partial(map, measurer.measured), out, options.resume,
+                lambda done, total, problem: update(done, problem),
+            )  # fmt: skip
+
+    return measured
+
+
+def _measured_on_ray(options: Entropy, request: Request) -> Measure:
+    """Measures by actors; each loads the model itself, this process never does."""
+    from interp.ray_engine import sharded
+
+    if options.against is not None:
+        raise ValueError("--against compares two models in one process: it does not go with --engine ray")
+    if options.actors < 1 or options.actor_gpus < 0:
+        raise ValueError(
+            f"--actors {options.actors} --actor-gpus {options.actor_gpus}: need at least 1, and 0 or more"
+        )
+
+    def measured(name: str, out: Path, prefix: str) -> pd.DataFrame:
+        load = partial(_measurer, options, request)
+        with sharded(load, options.actors, options.address, options.threads or 1, options.actor_gpus) as calls:
+            ((identity, groups),) = calls("begin", [None])
+            with progress(f"measuring {name}", len(request.problems), "problems") as update:
+                return collect(
+                    request, identity, groups, partial(calls, "measured"), out, options.resume,
+                    lambda done, total, problem: update(done, problem),
+                )  # fmt: skip
+
+    return measured
+
+
+def _measurer(options: Entropy, request: Request) -> Measurer:
+    """What an actor holds."""
+    torch.set_num_threads(options.threads or 1)
+    return Measurer(_loaded(options, options.model), request)
 
 
 def _loaded(options: Entropy, name: str) -> LoadedModel:
@@ -118,30 +183,6 @@ def _loaded(options: Entropy, name: str) -> LoadedModel:
         trust_remote_code=options.trust_remote_code,
         offline=options.offline,
     )
-
-
-def _measured(
-    options: Entropy,
-    model: LoadedModel,
-    problems: Sequence[Problem],
-    conditions: Sequence[str],
-    out: Path,
-    prefix: str = "",
-) -> pd.DataFrame:
-    with progress(f"measuring {model.name}", len(problems), "problems") as update:
-        return measure(
-            model,
-            problems,
-            conditions,
-            out,
-            seed=options.seed,
-            batch_size=options.batch_size,
-            keep_tokens=options.keep_tokens,
-            resume=options.resume,
-            paper_mode=options.paper_mode,
-            run=f"{prefix}{model.name}",
-            progress=lambda done, total, problem: update(done, problem),
-        )
 
 
 def _conclude(
@@ -177,7 +218,7 @@ def _command(options: Entropy) -> str:
     words = ["cotlens", "entropy"]
     for field in fields(Entropy):
         value = getattr(options, field.name)
-        if field.name in ("out", "resume") or value == field.default:
+        if field.name in NOT_THE_RUN or value == field.default:
             continue
         words.append(f"--{field.name.replace('_', '-')}")
         if value is not True:

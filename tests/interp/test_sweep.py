@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-import interp.sweep
+import interp.engine
 from interp.claim import load_claims
 from interp.sweep import Pace, run_claim, seeded
 from probes import rows
@@ -33,7 +33,7 @@ def outcome(directory) -> dict[str, bytes]:
 
 def test_an_interrupted_sweep_resumes_to_the_same_files(claim, tiny, tmp_path, monkeypatch):
     run_claim(claim, "smoke", tmp_path / "whole", preset=tiny)
-    original, done = interp.sweep._measure, []
+    original, done = interp.engine.measure_item, []
 
     def twice(claim_id, item, out):
         if len(done) == 2:
@@ -41,7 +41,7 @@ def test_an_interrupted_sweep_resumes_to_the_same_files(claim, tiny, tmp_path, m
         done.append(item.name)
         return original(claim_id, item, out)
 
-    monkeypatch.setattr(interp.sweep, "_measure", twice)
+    monkeypatch.setattr(interp.engine, "measure_item", twice)
     with pytest.raises(KeyboardInterrupt):
         run_claim(claim, "smoke", tmp_path / "cut", preset=tiny)
     assert not (tmp_path / "cut" / "verdicts.json").exists()
@@ -51,7 +51,7 @@ def test_an_interrupted_sweep_resumes_to_the_same_files(claim, tiny, tmp_path, m
         done.append(item.name)
         return original(claim_id, item, out)
 
-    monkeypatch.setattr(interp.sweep, "_measure", counted)
+    monkeypatch.setattr(interp.engine, "measure_item", counted)
     run_claim(claim, "smoke", tmp_path / "cut", preset=tiny, resume=True)
     assert len(done) == 2, "finished items were measured again"
     assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
