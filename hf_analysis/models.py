@@ -23,6 +23,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from hf_analysis.builtin_model import builtin_directory
+from hf_analysis.processor import require_arithmetic
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -123,6 +124,8 @@ def load_model(
         source, files = _source(name, revision)
     options |= files
     weights: dict[str, Any] = {"dtype": _dtype(dtype, place)}
+    if place == "cpu" and weights["dtype"] != torch.float32:
+        require_arithmetic(dtype)
     if "gguf_file" not in files:
         weights["use_safetensors"] = True
     if device == "auto" and place == "cuda":

@@ -9,6 +9,8 @@ cannot know a claim registered in a notebook: run that with one worker, which is
 """
 
 import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -72,7 +74,7 @@ def measure_item(claim_id: str, item: Item, out: Path) -> float:
 
 def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> Iterator[tuple[Item, float]]:
     context = multiprocessing.get_context("spawn")  # a forked torch can deadlock
-    with ProcessPoolExecutor(min(workers, len(items)), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(workers, len(items)), mp_context=context, initializer=_die_with_parent) as pool:
         submitted = {pool.submit(measure_item, claim_id, item, out): item for item in items}
         try:
             for future in as_completed(submitted):
@@ -86,3 +88,15 @@ def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> I
             for process in multiprocessing.active_children():
                 process.terminate()  # an item keeps its own checkpoint
             raise
+
+
+def _die_with_parent() -> None:
+    """Ends this worker when the process that started it is gone: a pool's workers would wait for it for ever."""
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

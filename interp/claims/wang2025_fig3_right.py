@@ -18,10 +18,18 @@ The hop token learns the 1-hop, at best also the 2-hop, and never the 4-hop (0.1
 5 layers, learning rates 3e-4 (for 2 10^5 sequences), 1e-3 and 2e-3, learned, factored and sinusoidal positions,
 embeddings of 0.1 and 1, MLPs of 8, 96 and 256, the token hidden from all but the last layer, or a cumulative code for
 the hop. Its data and labels are those of one head per sequence, which works, so it is what the token lets the model
-do that stalls it. Looked at in one model: told the 2-hop, three heads of the first layer copy the whole next
-permutation, and an MLP looks the answer up; no layer composes by attention. And the token switches: told the 4-hop,
-one of these heads turns to the token, and a linear probe finds the 2-hop with 0.63 instead of 0.99, so that no later
-layer gets it to build on.
+do that stalls it.
+
+Found at cpu: the mixture is learned by 5 of 5 encoders with heads (0.999 or better) and the 4-hop alone by none
+(0.20), as the paper says; with a token it is learned by none of 5, the 1- and 2-hop being perfect. Of the five with
+heads, four compose the 4-hop of two 2-hops (0.93 to 0.99 of some head's attention), the fifth in a way that neither
+attention nor probes show; with a layer for each head all five double. The probe for the 3-hop is a weak sign: where
+the last layer looks at (i+2, hop^2(j)) it brings along the 1-hop held there, which is the 3-hop, and the probe finds
+it with 0.5 to 0.8. Why the token stalls: its 2-hop is no composition. In none of the five does a head look at (i+1,
+hop^1(j)), whatever the token says (at most 0.19; 0.97 to 0.99 with heads). In one model looked at closely, heads of
+the first layer copy the whole next permutation instead, and an MLP looks the answer up. With the token telling the
+4-hop, a linear probe finds the 2-hop with 0.43 (1.00 with heads): there is nothing to build on. The guess that the
+token switches an attention off which was there is refuted: it never was.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,47 +1,45 @@
-"""On a Ray cluster: the same rows as in this process, even if a worker is killed. A real cluster of two workers."""
+"""On a Ray cluster: the same rows as in one process, even if a worker is killed. A real cluster of two workers.
 
-import dataclasses
-import json
+Everything of Ray runs in processes of its own: this one may not touch the network, not even its own machine.
+"""
+
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from interp.claim import Item, load_claims
 from interp.cli import main
-from interp.ray_engine import OnRay, cluster, sharded
-from interp.sweep import run_claim
-from tests.interp.test_sweep import outcome
 
 pytest.importorskip("ray")
-CLAIM = "wen2024/fig3b"
+CLAIM = ["claims", "run", "wen2024/fig3b", "--preset", "smoke"]
+CLUSTER = """
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "num_gpus": 0, "include_dashboard": False})
+print(cluster.address, flush=True)
+input()
+cluster.shutdown()
+"""
 
 
 @pytest.fixture(scope="module")
 def address():
-    from ray.cluster_utils import Cluster
-
-    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "num_gpus": 0})
-    yield started.address
-    started.shutdown()
-
-
-@pytest.fixture(scope="module")
-def preset():
-    """Four runs of a second or so."""
-    smoke = load_claims()[CLAIM].presets["smoke"]
-    return dataclasses.replace(smoke, widths=(dataclasses.replace(smoke.widths[0], budget=4096),), seeds=4)
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    found = next(line for line in iter(process.stdout.readline, "") if line.count(":") == 1)
+    yield found.strip()
+    process.communicate("\n", timeout=60)
 
 
-@pytest.fixture(scope="module")
-def whole(preset, tmp_path_factory):
-    """The files of an undisturbed run in this process."""
-    out = tmp_path_factory.mktemp("whole") / "run"
-    run_claim(load_claims()[CLAIM], "smoke", out, preset=preset)
-    return outcome(out)
+def cotlens(*words: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "interp.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def workers(title: str) -> list[int]:
@@ -56,87 +54,87 @@ def workers(title: str) -> list[int]:
     return found
 
 
-def kill_one(title: str, killed: list[int], after: float = 0.2) -> threading.Thread:
+class KillOne(threading.Thread):
     """Kills one of Ray's workers soon after it began to work on `title`."""
 
-    def watch() -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not killed:
-            for pid in workers(title):
-                time.sleep(after)
+    def __init__(self, title: str, after: float) -> None:
+        super().__init__(daemon=True)
+        self.title, self.after = title, after
+        self.killed: int | None = None
+
+    def run(self) -> None:
+        deadline = time.monotonic() + 120
+        while self.killed is None and time.monotonic() < deadline:
+            for pid in workers(self.title)[:1]:
+                time.sleep(self.after)
                 os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-                return
+                self.killed = pid
             time.sleep(0.01)
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    return thread
+
+def same_files(first: Path, second: Path, *names: str) -> None:
+    for name in names:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_its_item_only_and_rows_are_the_same(address, preset, whole, tmp_path):
-    killed: list[int] = []
-    watch = kill_one("measured_bytes", killed)
-    said = []
-    run_claim(load_claims()[CLAIM], "smoke", tmp_path / "r", preset=preset, engine=OnRay(address), report=said.append)
-    watch.join()
-    assert killed, "no worker was there to be killed"
-    assert len(said) == 4
-    assert outcome(tmp_path / "r") == whole
+def test_a_killed_worker_costs_its_item_only_and_rows_are_the_same(address, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert main([*CLAIM, "--workers", "1", "--out", str(here)]) == 0
+    killer = KillOne("measured_bytes", after=0.3)
+    killer.start()
+    done = cotlens(*CLAIM, "--engine", "ray", "--address", address, "--out", str(there))
+    assert done.returncode == 0, done.stderr
+    assert killer.killed, "no worker was there to be killed"
+    same_files(here, there, *(f"wen2024-fig3b/{name}" for name in ("rows.parquet", "verdicts.json")))
+    items = sorted(path.relative_to(here) for path in here.glob("*/items/*/rows.parquet"))
+    assert items
+    same_files(here, there, *map(str, items))
 
 
 @pytest.mark.slow
 def test_entropy_by_two_actors_of_which_one_is_killed_gives_the_rows_of_one_process(address, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
     options = ["--limit", "6", "--conditions", "cot", "no_cot", "--threads", "1", "--keep-tokens", "1", "--offline"]
-    assert main(["entropy", *options, "--out", str(tmp_path / "here")]) == 0
-    killed: list[int] = []
-    watch = kill_one("Loaded.call", killed, after=3.0)
-    there = ["--engine", "ray", "--address", address, "--actors", "2", "--out", str(tmp_path / "there")]
-    assert main(["entropy", *options, *there]) == 0
-    watch.join()
-    assert killed, "no actor was there to be killed"
-    same = ("rows.parquet", "tokens.parquet", "verdicts.json", "measurement.json")
-    for name in same:
-        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
-    assert json.loads((tmp_path / "there" / "config.json").read_text())["config"]["threads"] == 1
+    assert main(["entropy", *options, "--out", str(here)]) == 0
+    killer = KillOne("Loaded.call", after=2.0)
+    killer.start()
+    where = ["--engine", "ray", "--address", address, "--actors", "2"]
+    done = cotlens("entropy", *options, *where, "--out", str(there))
+    assert done.returncode == 0, done.stderr
+    assert killer.killed, "no actor was there to be killed"
+    same_files(here, there, "rows.parquet", "tokens.parquet", "verdicts.json", "measurement.json", "config.json")
 
 
 @pytest.mark.slow
-def test_errors_on_the_cluster_arrive_as_themselves(address, tmp_path):
-    bad = Item("bad", {"nothing": "here"})
-    with pytest.raises(ValueError, match="does not find it"):
-        next(OnRay(address).measured("none2024/none", [bad], tmp_path))
-
-    def load():
-        raise ValueError("no such model")
-
-    with (
-        sharded(load, 1, address, 1, 0) as calls,
-        pytest.raises(ValueError, match=r"^no such model$"),
-    ):
-        list(calls("measured", [range(1)]))
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_work_that_the_cluster_could_never_run_is_refused(address):
-    with pytest.raises(ValueError, match="asks for 1 and 1: it would wait for ever"), cluster(address, gpus=1):
-        pass
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["entropy", "--model", "/nowhere", "--limit", "2"], "--model /nowhere: expected a directory"),
+        ([*CLAIM, "--item-gpus", "1"], "asks for 1 and 1: it would wait for ever"),
+    ],
+    ids=["error of an actor", "too few GPUs"],
+)
+def test_what_goes_wrong_on_the_cluster_is_one_line(address, words, message, tmp_path):
+    done = cotlens(*words, "--engine", "ray", "--address", address, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("cotlens:")]
+    assert message in line
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("words", "message"),
     [
-        (["claims", "run", CLAIM, "--address", "auto"], "--address and --item-gpus need --engine ray"),
-        (["claims", "run", CLAIM, "--engine", "ray", "--item-gpus", "-1"], "--item-gpus must be 0 or more"),
+        ([*CLAIM, "--address", "auto"], "--address and --item-gpus need --engine ray"),
+        ([*CLAIM, "--engine", "ray", "--item-gpus", "-1"], "--item-gpus must be 0 or more"),
         (["entropy", "--actors", "2"], "need --engine ray"),
         (["entropy", "--engine", "ray", "--actors", "0", "--limit", "2"], "--actors 0"),
         (["entropy", "--engine", "ray", "--against", "builtin", "--limit", "2"], "does not go with --engine ray"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused_at_once(arguments, message, tmp_path, capsys):
+def test_options_that_contradict_each_other_are_refused_at_once(words, message, tmp_path, capsys):
     out = tmp_path / "out"
-    assert main([*arguments, "--out", str(out)]) == 2
+    assert main([*words, "--out", str(out)]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()

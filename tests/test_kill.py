@@ -1,0 +1,154 @@
+"""Killed anywhere, resumed: the same bits. SIGKILL at random moments of `train`, `entropy` and `claims run`."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from safetensors import safe_open
+
+from hf_analysis.models import load_model, tiny_twin
+
+KILLS = 20
+"""Of each command."""
+HERE = Path(__file__).parent
+
+
+class Zygote:
+    """Runs commands in forks of a process that has everything imported (`tests/zygote.py`)."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.zygote"]
+        self.process = subprocess.Popen(
+            command, cwd=HERE.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, words: list[str], kill_after: float | None = None) -> dict:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps({"words": words, "kill_after": kill_after}), file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline())
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def zygote():
+    started = Zygote()
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory) -> Path:
+    """A small untrained model behind a real tokenizer, as a directory."""
+    path = tmp_path_factory.mktemp("model")
+    tiny = tiny_twin(load_model("builtin"), seed=0)
+    tiny.model.save_pretrained(path)
+    tiny.tokenizer.save_pretrained(path)
+    return path
+
+
+def commands(tiny_model: Path) -> dict[str, list[str]]:
+    return {
+        "train": [
+            "train", "parity", "--n", "10", "--k", "2", "--no-cot", "--d-model", "32", "--budget", "12000",
+            "--eval-every", "512", "--batch-size", "64", "--n-validation", "64", "--n-test", "64",
+            "--no-stop-when-perfect", "--checkpoint-seconds", "0",
+        ],
+        "entropy": [
+            "entropy", "--model", str(tiny_model), "--limit", "8", "--conditions", "cot", "no_cot",
+            "--keep-tokens", "2", "--offline", "--threads", "1",
+        ],
+        "claims": ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "1"],
+    }  # fmt: skip
+
+
+def check_whole(path: Path) -> None:
+    """What has its final name can be read to its end."""
+    match path.suffix:
+        case ".parquet":
+            pd.read_parquet(path)
+        case ".json":
+            json.loads(path.read_text(encoding="utf-8"))
+        case ".safetensors":
+            with safe_open(path, "pt") as file:
+                for name in file.keys():  # noqa: SIM118
+                    file.get_tensor(name)
+        case ".png":
+            assert path.read_bytes().endswith(b"IEND\xaeB`\x82"), path
+        case ".pdf":
+            assert path.read_bytes().rstrip().endswith(b"%%EOF"), path
+        case ".html":
+            assert path.read_text(encoding="utf-8").rstrip().endswith("</html>"), path
+        case suffix:
+            assert suffix == ".lock" or path.name == ".lock", f"a file that nobody checks: {path}"
+
+
+def finals(directory: Path) -> dict[str, Path]:
+    """Every file that is not a temporary one, by its name in the run."""
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path for path in files if not path.name.endswith(".tmp")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["train", "entropy", "claims"])
+def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(name, zygote, tiny_model, tmp_path):
+    words = commands(tiny_model)[name]
+    whole = tmp_path / "whole"
+    first = zygote.run([*words, "--out", str(whole)])
+    assert first["status"] == 0, first["said"]
+    expected = {file: path.read_bytes() for file, path in finals(whole).items()}
+    moments = random.Random(name)
+    kills = run = 0
+    while kills < KILLS:
+        out, run = tmp_path / str(run), run + 1
+        begun: list[str] = []
+        status = None
+        while status != 0:  # a run is killed again and again, until it gets to its end before the kill
+            moment = moments.uniform(0, first["seconds"] * 1.1)
+            done = zygote.run([*words, "--out", str(out), *begun], kill_after=moment)
+            status = done["status"]
+            assert status in (0, -9), done["said"]
+            kills += status == -9
+            begun = ["--resume"] if out.exists() else []
+            for path in finals(out).values():
+                check_whole(path)
+            if kills >= KILLS and status != 0:
+                done = zygote.run([*words, "--out", str(out), *begun])
+                status = done["status"]
+                assert status == 0, done["said"]
+        assert {file: path.read_bytes() for file, path in finals(out).items()} == expected
+        assert not [path for path in out.rglob("*") if path.name.endswith(".tmp")]
+
+
+@pytest.mark.slow
+def test_workers_do_not_outlive_a_killed_run(zygote, tmp_path):
+    words = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "2", "--out", str(tmp_path / "r")]
+    assert zygote.run(words, kill_after=8.0)["status"] == -9
+    deadline = time.monotonic() + 20
+    while (left := spawned()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+    assert zygote.run([*words[:-3], "1", *words[-2:], "--resume"])["status"] == 0
+
+
+def spawned() -> list[str]:
+    """Worker processes of multiprocessing that no longer have their parent."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes()
+            parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+        except OSError:  # it ended meanwhile
+            continue
+        if b"multiprocessing.spawn" in words and parent == "1":
+            found.append(entry.name)
+    return found

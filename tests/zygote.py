@@ -1,0 +1,63 @@
+"""A process with everything imported that forks a child for each command: a kill costs the command, not the imports.
+
+Reads orders from standard input, one JSON object a line: the command's words and, perhaps, when to kill it. Answers
+each with one line: its exit status (-9: killed), its seconds and its last line of output.
+"""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+
+import torch
+import transformers.models.llama.modeling_llama  # noqa: F401
+
+import interp.commands.claims
+import interp.commands.entropy
+import interp.commands.train
+import interp.report  # noqa: F401
+from interp.claim import load_claims
+from interp.cli import main
+
+
+def child(words: list[str], output: int) -> None:
+    """Runs the command in the forked process; never returns."""
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    status = 1
+    try:
+        status = main(words)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def carried_out(words: list[str], kill_after: float | None) -> dict:
+    with tempfile.TemporaryFile("w+b") as output:
+        started = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            child(words, output.fileno())
+        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if kill_after is not None and time.monotonic() - started >= kill_after:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.001)
+        _, status = os.waitpid(pid, 0)
+        output.seek(0)
+        lines = output.read().decode().splitlines()
+        return {
+            "status": os.waitstatus_to_exitcode(status),
+            "seconds": time.monotonic() - started,
+            "said": lines[-1] if lines else "",
+        }
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    load_claims()
+    for line in sys.stdin:
+        order = json.loads(line)
+        print(json.dumps(carried_out(order["words"], order.get("kill_after"))), flush=True)
