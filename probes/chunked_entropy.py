@@ -5,6 +5,7 @@ model applies (soft cap, bias, mask) and reduces them before the next block. Mem
 queries x keys. `probes.fused_entropy` is faster where attention is a plain softmax of q.k.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -48,21 +49,39 @@ def chunked_row_statistics(
     `mask` is True where a query sees a key; without one, attention is causal and queries are the last keys.
     Query heads are grouped over key heads, whose keys are never repeated.
     """
+    blocks = [
+        _reduce(scores, visible, value)
+        for _, visible, scores in score_blocks(
+            query, key, scale, mask=mask, bias=bias, softcap=softcap, block_bytes=block_bytes
+        )
+    ]
+    columns = [None if column[0] is None else torch.cat(column, dim=2) for column in zip(*blocks)]
+    output = columns.pop()
+    return RowStatistics(*columns), output  # type: ignore[arg-type]
+
+
+def score_blocks(
+    query: Float[Tensor, "batch head query d"],
+    key: Float[Tensor, "batch kv_head key d"],
+    scale: float,
+    *,
+    mask: Bool[Tensor, "#batch 1 query key"] | None = None,
+    bias: Float[Tensor, "#batch #head query key"] | None = None,
+    softcap: float | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[tuple[slice, Bool[Tensor, "batch 1 block key"], Float[Tensor, "batch head block key"]]]:
+    """The scores of one block of queries after the other: which queries, what they see, and -inf where they do not."""
     exact = torch.float64 if query.dtype == torch.float64 else torch.float32
     n_batch, n_heads, n_queries, _ = query.shape
     row_bytes = n_batch * n_heads * key.shape[2] * exact.itemsize
     size = max(1, min(n_queries, block_bytes // max(1, row_bytes)))
-    blocks = []
     for start in range(0, n_queries, size):
         rows = slice(start, min(start + size, n_queries))
         visible = _visible(mask, rows, n_queries, key.shape[2], query.device).expand(n_batch, -1, -1, -1)
         scores = _scores(query[:, :, rows].to(exact), key.to(exact), scale, softcap)
         if bias is not None:
             scores = scores + bias[:, :, rows].to(exact)
-        blocks.append(_reduce(scores.masked_fill(~visible, -torch.inf), visible, value))
-    columns = [None if column[0] is None else torch.cat(column, dim=2) for column in zip(*blocks)]
-    output = columns.pop()
-    return RowStatistics(*columns), output  # type: ignore[arg-type]
+        yield rows, visible, scores.masked_fill(~visible, -torch.inf)
 
 
 def _visible(
