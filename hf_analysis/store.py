@@ -19,7 +19,7 @@ from hf_analysis.models import LoadedModel
 from hf_analysis.problems import Problem, paper_quirks
 from hf_analysis.request import Request
 from probes import rows
-from probes.atomic import remove_leftovers, write_file, write_json
+from probes.atomic import read_json, remove_leftovers, write_file, write_json
 
 
 def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Store:
         if not resume:
             raise ValueError(f"{self.out} already holds a measurement; pass --resume to go on, or another --out")
         try:
-            earlier = json.loads(path.read_text(encoding="utf-8"))
+            earlier = read_json(path)
         except ValueError as error:
             raise ValueError(f"{path} is not readable JSON ({error}); use another --out") from None
         differing = [name for name in identity if earlier.get(name) != identity[name]]

@@ -1,6 +1,5 @@
 """What holds? The verdict board: committed verdicts as Markdown."""
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from interp.claim import load_claims
 from interp.verdict import Verdict, read_verdicts
+from probes.atomic import read_json
 
 START, END = "<!-- board: cotlens claims board --readme README.md -->", "<!-- end of board -->"
 MARKS = {"supported": "✅", "refuted": "❌", "inconclusive": "❔"}
@@ -70,14 +70,14 @@ def stored(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     read_verdicts(path)
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read_json(path)
 
 
 def entered(earlier: list[dict[str, Any]], directories: Sequence[Path]) -> list[dict[str, Any]]:
     """The runs of `earlier` with those in `directories` put in place of the same claims, sorted by claim."""
     runs = {run["claim"]: run for run in earlier}
     for directory in directories:
-        for run in json.loads((directory / "verdicts.json").read_text(encoding="utf-8")):
+        for run in read_json(directory / "verdicts.json"):
             runs[run["claim"]] = run
     return [runs[claim] for claim in sorted(runs)]
 

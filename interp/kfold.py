@@ -78,7 +78,7 @@ def train_theory(run: TheoryRun, stop_above: float = 1.0) -> "list[Snapshot]":
     from toy_models.models.kfold_theory import KFoldTheory
     from toy_models.tasks.kfold import KFold
 
-    task = KFold(k=run.k, n=run.n, cyclic=True, seed=run.seed)
+    task = KFold(k=run.k, n=run.n, cyclic=True, hidden_seed=run.seed)
     model = KFoldTheory(run.k, run.n)
     data = torch.Generator().manual_seed(2 * run.seed)
     test = examples(task, run.n_test, torch.Generator().manual_seed(2 * run.seed + 1))

@@ -76,7 +76,7 @@ def probe_rows(
     values = inputs[:, int(task.hop_token) :].view(-1, task.k, task.n)
     hidden = torch.tensor(task.hidden)
     targets = {hop: hop_results(values, hidden, hop).flatten(1).numpy() for hop in range(1, task.k + 1)}
-    untrained = fresh_encoder(task, result.model.config, seed=task.seed + 1)
+    untrained = fresh_encoder(task, result.model.config, seed=task.hidden_seed + 1)
     tables = []
     for metric, model in (("probe_accuracy", result.model), ("untrained_accuracy", untrained)):
         for layer, features in enumerate(_states(model, task, inputs)):
@@ -121,4 +121,4 @@ def _states(
 def _fresh(task: "KFold", n_sequences: int):
     import torch
 
-    return task.sample(n_sequences, torch.Generator().manual_seed(task.seed + 3_000_000))
+    return task.sample(n_sequences, torch.Generator().manual_seed(task.hidden_seed + 3_000_000))

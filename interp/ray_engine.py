@@ -5,6 +5,7 @@ of claims are tasks that return their rows as bytes; the process that asked for 
 need no shared disk, only the same environment. A pretrained model is loaded once by each actor (`sharded`).
 """
 
+import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -96,7 +97,8 @@ def cluster(address: str | None, *, cpus: int = 1, gpus: float = 0) -> Iterator[
     except ImportError as error:
         raise ValueError("--engine ray needs Ray: pip install 'cotlens[ray]'") from error
     try:
-        ray.init(address=address, include_dashboard=False if address is None else None, log_to_driver=False)
+        options = {} if address else {"include_dashboard": False}
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, **options)
     except ConnectionError as error:
         raise ValueError(f"no Ray cluster answers at {address}: {error}") from error
     try:

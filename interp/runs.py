@@ -48,7 +48,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if not file.is_file():
         raise ValueError(f"{path} is not a run directory: it has no config.json")
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = atomic.read_json(file)
         if not isinstance(found["config"], dict):
             raise TypeError("config is not an object")
     except (ValueError, KeyError, TypeError) as error:

@@ -1,6 +1,5 @@
 """What does a claim's test conclude? A verdict, and how verdicts are stored and printed."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from interp.statistics import Interval, Outcome, decide
+from probes.atomic import read_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -84,7 +84,7 @@ def judged(
 def read_verdicts(path: Path) -> list[dict[str, Any]]:
     """The runs in a verdicts.json: claim, preset, command and its verdicts."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
         if not isinstance(found, list):
             raise TypeError(f"it holds a {type(found).__name__}")
         return [{**run, "verdicts": [_verdict(v) for v in run["verdicts"]]} for run in found]

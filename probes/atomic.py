@@ -53,6 +53,14 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
+def read_json(path: Path) -> Any:
+    """What `write_json` wrote; a ValueError says what is wrong with a file that is not JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
 def remove_leftovers(directory: Path) -> None:
     """Deletes the temporary files that a killed `replacing` left in `directory`."""
     for leftover in directory.glob(".*.tmp"):

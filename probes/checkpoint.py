@@ -37,7 +37,7 @@ def load(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         state = json.loads(text)
     except FileNotFoundError:
         raise
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, RecursionError) as error:
         raise ValueError(f"checkpoint {path} is damaged or not a checkpoint: {error}") from error
     if not isinstance(state, dict):
         raise ValueError(f"checkpoint {path} is damaged: its state is not a JSON object")

@@ -74,7 +74,7 @@ def read(path: Path) -> pd.DataFrame:
     """The rows stored at `path`; a ValueError names the file if it is not such a table."""
     try:
         return validate(pd.read_parquet(path))
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+    except Exception as error:  # a file with flipped bits makes pandas and pyarrow raise anything, even KeyError
         raise ValueError(f"{path} is not a readable table of rows: {error}") from error
 
 

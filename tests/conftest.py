@@ -32,3 +32,11 @@ def _no_lookup(host, *_, **__):
 for _name in ("connect", "connect_ex", "sendto", "bind"):
     setattr(socket.socket, _name, _guarded(_name))
 socket.getaddrinfo = _no_lookup
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """How many inputs the fuzz tests generated."""
+    reports = terminalreporter.stats.get("passed", [])
+    counts = [count for r in reports for name, (count,) in r.user_properties if name == "generated cases"]
+    if counts:
+        terminalreporter.write_line(f"fuzzing: {sum(counts):,} generated cases in {len(counts)} tests")

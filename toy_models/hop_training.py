@@ -82,7 +82,7 @@ class HopResult:
 
 def hop_task(k: int, n: int, told: Told, seed: int) -> KFold:
     """The cyclic task with all hops up to k, in the form that tells the hop this way."""
-    return KFold(k=k, n=n, cyclic=True, hop_token=told == "token", seed=seed)
+    return KFold(k=k, n=n, cyclic=True, hop_token=told == "token", hidden_seed=seed)
 
 
 def fresh_encoder(task: KFold, encoder: EncoderConfig, seed: int) -> HookedEncoder:

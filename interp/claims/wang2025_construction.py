@@ -73,7 +73,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     from toy_models.tasks.kfold import KFold
 
     k, n, seed = (int(item.parameters[name]) for name in ("k", "n", "seed"))
-    task = KFold(k=k, n=n, cyclic=True, seed=seed)
+    task = KFold(k=k, n=n, cyclic=True, hidden_seed=seed)
     data = examples(task, int(item.parameters["n_sequences"]), torch.Generator().manual_seed(seed))
     model = KFoldTheory(k, n, dtype=torch.float64)
     expected = F.one_hot(data.results, n)

@@ -120,7 +120,7 @@ def _decoder_rows(run: DecoderRun, work: Path) -> pd.DataFrame:
     from toy_models.tasks.kfold_cot import KFoldCot
     from toy_models.training import TrainConfig, train
 
-    task = KFoldCot(k=run.k, n=run.n, cot=run.cot, seed=run.seed)
+    task = KFoldCot(k=run.k, n=run.n, cot=run.cot, hidden_seed=run.seed)
     test = task.sample(run.n_test, torch.Generator().manual_seed(run.seed + 2_000_000))
     place = setting(k=run.k, n=run.n, layers=run.layers, budget=run.budget, hop=run.k)
     curve: dict[int, float] = {}

@@ -1,6 +1,5 @@
 """Which runs go into a report? Run directories, read and checked before anything is drawn."""
 
-import json
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from interp.claim import PRESETS, Claim, find_claims
 from interp.claims import wen2024_fig6_model
 from interp.verdict import Verdict, read_verdicts
 from probes import rows
+from probes.atomic import read_json
 
 TOKEN_COLUMNS = ("problem", "condition", "layer", "head", "position", "token", "part", "value")
 
@@ -120,7 +120,7 @@ def _record(directory: Path) -> dict[str, Any]:
         if not file.is_file():
             continue
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = read_json(file)
             if not isinstance(found, dict) or not isinstance(found.get("config", {}), dict):
                 raise TypeError("it holds no object")
         except (ValueError, TypeError) as error:
@@ -139,7 +139,7 @@ def _tokens(directory: Path) -> pd.DataFrame | None:
 def _token_table(file: Path) -> pd.DataFrame:
     try:
         found = pd.read_parquet(file)
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+    except Exception as error:  # see `probes.rows.read`
         raise ValueError(f"{file} is not a readable table of tokens: {error}") from error
     missing = [name for name in TOKEN_COLUMNS if name not in found.columns]
     if missing:

@@ -17,7 +17,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def task(k: int = 4, n: int = 3, seed: int = 0) -> KFold:
-    return KFold(k=k, n=n, cyclic=True, seed=seed)
+    return KFold(k=k, n=n, cyclic=True, hidden_seed=seed)
 
 
 def closed_form_gradient(data, k: int, n: int, beta_0: float) -> torch.Tensor:

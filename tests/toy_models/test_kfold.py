@@ -22,7 +22,7 @@ def composed(values: list[list[int]], hidden, i: int, j: int, hop: int) -> int:
 
 @pytest.mark.parametrize(("k", "n"), [(1, 3), (2, 3), (8, 5), (16, 4)])
 def test_doubling_equals_literal_composition_for_every_hop_and_position(k, n):
-    task = KFold(k=k, n=n, cyclic=True, seed=3)
+    task = KFold(k=k, n=n, cyclic=True, hidden_seed=3)
     batch = sampled(task, 4)
     results = task.results(batch.inputs)
     for row, tokens in enumerate(batch.inputs.view(-1, k, n).tolist()):
@@ -33,7 +33,7 @@ def test_doubling_equals_literal_composition_for_every_hop_and_position(k, n):
 
 @pytest.mark.parametrize("hop", [3, 5, 6, 7])
 def test_hops_between_the_powers_of_two(hop):
-    task = KFold(k=8, n=4, cyclic=True, seed=2)
+    task = KFold(k=8, n=4, cyclic=True, hidden_seed=2)
     values = sampled(task, 3).inputs.view(-1, 8, 4)
     found = hop_results(values, torch.tensor(task.hidden), hop)
     for row, tokens in enumerate(values.tolist()):
@@ -43,7 +43,7 @@ def test_hops_between_the_powers_of_two(hop):
 
 def test_the_first_permutations_queries_are_the_papers_f():
     """f_pi(sigma, x) = sigma_k pi_k ... sigma_1 pi_1 (x), with no wrap around."""
-    task = KFold(k=4, n=5, seed=1)
+    task = KFold(k=4, n=5, hidden_seed=1)
     batch = sampled(task, 16)
     assert batch.supervised.tolist() == [0, 1, 2, 3, 4]
     for tokens, targets in zip(batch.inputs.view(-1, 4, 5).tolist(), batch.answers.tolist()):
@@ -55,7 +55,7 @@ def test_the_first_permutations_queries_are_the_papers_f():
 
 
 def test_cyclic_targets_extend_the_plain_ones():
-    plain, cyclic = sampled(KFold(seed=2)), sampled(KFold(seed=2, cyclic=True))
+    plain, cyclic = sampled(KFold(hidden_seed=2)), sampled(KFold(hidden_seed=2, cyclic=True))
     assert torch.equal(plain.inputs, cyclic.inputs)
     assert torch.equal(plain.targets[:, :5], cyclic.targets[:, :5])
     assert (plain.targets[:, 5:] == UNSUPERVISED).all()
@@ -63,15 +63,15 @@ def test_cyclic_targets_extend_the_plain_ones():
 
 
 def test_inputs_and_hidden_are_permutations_and_the_seed_draws_the_hidden():
-    task = KFold(k=8, n=6, seed=5)
+    task = KFold(k=8, n=6, hidden_seed=5)
     values = sampled(task, 32).inputs.view(32, 8, 6)
     assert torch.equal(values.sort(-1).values, torch.arange(6).expand(32, 8, 6))
     assert all(sorted(pi) == list(range(6)) for pi in task.hidden)
-    assert task.hidden == hidden_permutations(8, 6, 5) != KFold(k=8, n=6, seed=6).hidden
+    assert task.hidden == hidden_permutations(8, 6, 5) != KFold(k=8, n=6, hidden_seed=6).hidden
 
 
 def test_a_hop_token_selects_the_hop_of_its_sequence():
-    task = KFold(k=4, n=5, cyclic=True, hop_token=True, seed=4)
+    task = KFold(k=4, n=5, cyclic=True, hop_token=True, hidden_seed=4)
     batch = sampled(task, 64)
     assert set(batch.inputs[:, 0].tolist()) == {5, 6, 7}
     results = task.results(batch.inputs)
@@ -82,7 +82,7 @@ def test_a_hop_token_selects_the_hop_of_its_sequence():
 
 def test_each_layer_of_the_construction_composes_the_one_before():
     """The key that layer l looks at holds the second half of the next hop."""
-    task = KFold(k=8, n=5, cyclic=True, seed=1)
+    task = KFold(k=8, n=5, cyclic=True, hidden_seed=1)
     batch = sampled(task)
     results = task.results(batch.inputs)
     first = task.layer_dependencies(batch, 0)
@@ -110,14 +110,14 @@ def test_layer_masks_leave_the_hop_token_out():
 
 
 def test_the_chain_of_thought_ends_in_the_answer_of_the_plain_task():
-    chain = KFoldCot(k=4, n=5, seed=7)
-    plain = KFold(k=4, n=5, seed=7)
+    chain = KFoldCot(k=4, n=5, hidden_seed=7)
+    plain = KFold(k=4, n=5, hidden_seed=7)
     assert chain.hidden == plain.hidden
     batch = sampled(chain, 32)
     tokens, query = batch.inputs[:, :20], batch.inputs[:, 20]
     answers = plain.results(tokens)[torch.arange(32), :, query]  # [batch hop]
     assert torch.equal(batch.answers[:, [0, 1, 3]], answers)
-    short = sampled(KFoldCot(k=4, n=5, seed=7, cot=False), 32)
+    short = sampled(KFoldCot(k=4, n=5, hidden_seed=7, cot=False), 32)
     assert torch.equal(short.inputs, batch.inputs[:, :21])
     assert torch.equal(short.answers[:, 0], batch.answers[:, -1])
 

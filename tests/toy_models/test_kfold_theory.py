@@ -12,7 +12,7 @@ from toy_models.tasks.kfold import KFold
 
 
 def data(k: int, n: int, size: int = 3, seed: int = 0):
-    task = KFold(k=k, n=n, cyclic=True, seed=seed)
+    task = KFold(k=k, n=n, cyclic=True, hidden_seed=seed)
     return task, examples(task, size, torch.Generator().manual_seed(seed))
 
 

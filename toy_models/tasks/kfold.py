@@ -80,10 +80,10 @@ class KFold:
     """Whether every position is supervised, with indices modulo k, or only those of the first permutation."""
     hop_token: bool = False
     """Whether each sequence has its own hop out of 1, 2, 4, ..., `hop`, told by a token in front."""
-    seed: int = 0
+    hidden_seed: int = 0
     """Draws the hidden permutations when none are given."""
     hidden: Permutations = ()
-    """The hidden permutations; empty: drawn from the seed."""
+    """The hidden permutations; empty: drawn from `hidden_seed`."""
 
     def __post_init__(self) -> None:
         check_size(self.k, self.n)
@@ -92,7 +92,7 @@ class KFold:
         if not (is_power_of_two(self.k) and is_power_of_two(self.hop) and self.hop <= self.k):
             raise ValueError(f"kfold needs powers of two with hop <= k, got hop={self.hop}, k={self.k}")
         if not self.hidden:
-            object.__setattr__(self, "hidden", hidden_permutations(self.k, self.n, self.seed))
+            object.__setattr__(self, "hidden", hidden_permutations(self.k, self.n, self.hidden_seed))
         check_hidden(self.hidden, self.k, self.n)
 
     @property

@@ -30,15 +30,15 @@ class KFoldCot:
     """Number of elements that are permuted (the paper's N)."""
     cot: bool = True
     """Whether every intermediate hop is written out and supervised, or the last one alone."""
-    seed: int = 0
+    hidden_seed: int = 0
     """Draws the hidden permutations when none are given."""
     hidden: Permutations = ()
-    """The hidden permutations; empty: drawn from the seed, as in `kfold`."""
+    """The hidden permutations; empty: drawn from `hidden_seed`, as in `kfold`."""
 
     def __post_init__(self) -> None:
         check_size(self.k, self.n)
         if not self.hidden:
-            object.__setattr__(self, "hidden", hidden_permutations(self.k, self.n, self.seed))
+            object.__setattr__(self, "hidden", hidden_permutations(self.k, self.n, self.hidden_seed))
         check_hidden(self.hidden, self.k, self.n)
 
     @property
@@ -87,6 +87,11 @@ class KFoldCot:
             mask[row, query, read[:, step]] = True
             mask[:, query, query] = True
         return mask
+
+    def states(self, batch: Batch) -> Int[Tensor, "batch k"]:
+        """The hops x_1, ..., x_k, written out or not."""
+        start = self.k * self.n
+        return self._path(batch.inputs[:, :start], batch.inputs[:, start : start + 1])[1]
 
     def solve(self, inputs: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos"]:
         """Targets by looking up one permutation after another, from the tokens as they stand."""

@@ -1,0 +1,58 @@
+"""A full disk and a read-only one: one line, earlier results intact, and --resume goes on once there is room."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hf_analysis.models import load_model, tiny_twin
+
+UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+@pytest.fixture(scope="module")
+def attempts(tmp_path_factory):
+    """What each command did on each disk (`tests/full_disk.py`)."""
+    disk, model = tmp_path_factory.mktemp("disk"), tmp_path_factory.mktemp("model")
+    allowed = subprocess.run(
+        [*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", str(disk)], capture_output=True, text=True, check=False
+    )
+    if allowed.returncode:
+        pytest.skip(f"this machine lets nobody mount a small disk: {allowed.stderr.strip()}")
+    tiny = tiny_twin(load_model("builtin"), seed=0)
+    tiny.model.save_pretrained(model)
+    tiny.tokenizer.save_pretrained(model)
+    command = [*UNSHARE, sys.executable, "-m", "tests.full_disk", str(disk), str(model)]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return {(a["command"], a["disk"]): a for a in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["train", "entropy", "claims"])
+class TestDisk:
+    @pytest.mark.parametrize(("disk", "word"), [("full", "No space left"), ("read-only", "Read-only file system")])
+    def test_where_nothing_can_be_written_the_command_says_so(self, attempts, name, disk, word):
+        found = attempts[name, disk]
+        assert found["status"] == 2
+        (line,) = found["said"]
+        assert line.startswith("cotlens: ")
+        assert word in line
+        assert found["intact"], "an earlier result was damaged"
+
+    @pytest.mark.parametrize("disk", ["room", "room again"])
+    def test_where_there_is_room_it_works(self, attempts, name, disk):
+        found = attempts[name, disk]
+        assert found["status"] == 0, found["said"]
+        assert found["intact"]
+
+
+@pytest.mark.slow
+def test_what_a_full_disk_interrupted_ends_like_what_was_never_interrupted(attempts):
+    assert attempts["all", "compared"]["equal"]
