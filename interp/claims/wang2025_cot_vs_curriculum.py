@@ -8,6 +8,10 @@ k labels per sequence. Both have the same width, layers, batch size and initial 
 of 0.1 (at GPT-2's 0.02 the decoder stayed at chance for 50,000 sequences in one trial). The decoder's rate decays
 linearly to 0 over its budget, the encoder's is constant. The control has neither help. The paper preset is wider,
 with more seeds and budget.
+
+Found at cpu: the chain takes 12,800 to 19,200 sequences, the mixture 25,600 to 35,200 (a factor of 1.8 [1.4, 2.3]) and
+stages 35,200 to 50,000 or more, two of five being out of budget. The chain has 4 labels in a sequence, the encoder
+60: counted in labels it saves a factor of 27 over the mixture. Without either nothing is learned (0.21).
 """
 
 from collections.abc import Mapping, Sequence
@@ -223,7 +227,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
             ylim=(0, 1.04),
         )
         axes.xaxis.set_major_formatter(EngFormatter())
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     return {"accuracy": figure}
 
 
