@@ -9,9 +9,9 @@ of 0.1 (at GPT-2's 0.02 the decoder stayed at chance for 50,000 sequences in one
 linearly to 0 over its budget, the encoder's is constant. The control has neither help. The paper preset is wider,
 with more seeds and budget.
 
-Found at cpu: the chain takes 12,800 to 19,200 sequences, the mixture 25,600 to 35,200 (a factor of 1.8 [1.4, 2.3]) and
-stages 35,200 to 50,000 or more, two of five being out of budget. The chain has 4 labels in a sequence, the encoder
-60: counted in labels it saves a factor of 27 over the mixture. Without either nothing is learned (0.21).
+Found at cpu: the chain takes 12,800 to 19,200 sequences, the mixture 25,600 to 35,200 (a factor of 1.8 [1.4, 2.3])
+and stages 35,200 to 50,000 or more, two of five being out of budget. The chain has 4 labels in a sequence, the
+encoder 60: counted in labels it saves a factor of 27 over the mixture. Without either nothing is learned (0.21).
 """
 
 from collections.abc import Mapping, Sequence
