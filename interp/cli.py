@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "train toy models, measure a pretrained one, judge three claims, write a report (minutes)",
     "train": "train one toy model on a task: cotlens train parity --out DIR",
     "entropy": "attention entropy of a pretrained model, with and without CoT, with controls",
+    "heads": "which heads of a pretrained model are of a known kind: induction, sink, copying, ...",
     "claims": "list the papers' claims, or run and judge them",
     "report": "one self-contained HTML page from the rows of runs",
     "bench": "time the training step and the entropy measurement against their peers, as ratios",

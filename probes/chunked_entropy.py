@@ -70,7 +70,7 @@ def score_blocks(
     softcap: float | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[tuple[slice, Bool[Tensor, "batch 1 block key"], Float[Tensor, "batch head block key"]]]:
-    """The scores of one block of queries after the other: which queries, what they see, and -inf where they do not."""
+    """The scores of one block of queries after the other: which queries, what they see, scores (-inf: unseen)."""
     exact = torch.float64 if query.dtype == torch.float64 else torch.float32
     n_batch, n_heads, n_queries, _ = query.shape
     row_bytes = n_batch * n_heads * key.shape[2] * exact.itemsize

@@ -3,6 +3,8 @@
 import copy
 
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 from transformers import (
     AutoModelForCausalLM,
     Gemma2Config,
@@ -11,9 +13,12 @@ from transformers import (
     LlamaConfig,
     MistralConfig,
     PhiConfig,
+    PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen3Config,
 )
+
+from hf_analysis.models import LoadedModel
 
 VOCABULARY = 300
 SIZES = {
@@ -57,3 +62,17 @@ def build(name_or_config, seed: int = 0):
                     parameter.normal_(0, 30)
     assert sum(p.numel() for p in model.parameters()) < 200_000, "a tiny model must be tiny"
     return model
+
+
+def loaded(model) -> LoadedModel:
+    """`model` with an empty tokenizer, for functions that take tokens."""
+    return LoadedModel("tiny", model, PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE())))
+
+
+def tokens(n_rows=2, n=24):
+    return torch.randint(VOCABULARY, (n_rows, n), generator=torch.Generator().manual_seed(1))
+
+
+def attention_modules(model) -> list[torch.nn.Module]:
+    """The attention of every layer, in order, whatever the architecture calls it."""
+    return [m for name, m in model.named_modules() if name.endswith(("self_attn", ".attn", ".attention"))]

@@ -1,0 +1,144 @@
+"""cotlens heads: which heads of a pretrained model are of a known kind."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from rich.console import Console
+from rich.table import Table
+
+from hf_analysis.heads import CHANCE, COPY, METRICS, measure_heads
+from hf_analysis.models import load_model
+from hf_analysis.problems import load_problems
+from interp.cli import parse
+from interp.console import progress
+from interp.contrast import ALPHA, FEWEST_FOR_HEADS, N_FLIPS
+from interp.figures import save_figures
+from interp.head_figures import kind_maps
+from interp.runs import check_directory, run_directory
+from interp.statistics import sign_flip_max_t
+from probes import atomic
+
+TEXT = {kind: "cot" if kind in ("sink", COPY) else "repeated" for kind in METRICS}
+"""On which text each kind is read off."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Score every head of a pretrained model: previous token, duplicate token, induction, sink, copy from question.
+
+    Every finished problem is on disk before the next begins; --resume goes on after a kill.
+    """
+
+    out: Path
+    """Directory of the run."""
+    model: str = "builtin"
+    """builtin (SmolLM2-135M-Instruct), a directory, a .gguf file, or a hub id such as Qwen/Qwen2-7B."""
+    data: str = "builtin"
+    """builtin (GSM-symbolic), a .jsonl or .parquet file with question and answer, or a hub id: openai/gsm8k."""
+    limit: int | None = None
+    """Measure only the first problems (builtin data: how many to make, 24 by default)."""
+    top: int = 5
+    """Heads to print of each kind."""
+    seed: int = 0
+    """Seed of built-in problems and of the repeated random tokens."""
+    device: str = "auto"
+    """auto, cpu, mps, cuda, cuda:1."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Of the weights; scores are float32 or better."""
+    offline: bool = False
+    """Never ask the hub; use what is on this machine."""
+    resume: bool = False
+    """Go on with the run in that directory."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Checks everything that can be checked, loads the model, scores, prints and draws."""
+    options = parse(Heads, arguments, "heads")
+    if options.top < 1:
+        raise ValueError(f"--top {options.top}: need at least 1 head of each kind")
+    check_directory(options.out, options.resume)
+    problems = load_problems(options.data, limit=options.limit, seed=options.seed, offline=options.offline)
+    print(f"loading {options.model}", flush=True)
+    model = load_model(options.model, device=options.device, dtype=options.dtype, offline=options.offline)
+    identity = {k: v for k, v in asdict(options).items() if k not in ("out", "resume", "offline", "top")}
+    with run_directory(options.out, {"command": "heads", **identity}, options.resume):
+        with progress(f"scoring the heads of {model.name}", len(problems), "problems") as update:
+            table = measure_heads(
+                model,
+                problems,
+                options.out,
+                seed=options.seed,
+                resume=options.resume,
+                progress=lambda done, total, problem: update(done, problem),
+            )
+        found = summary(table, options.top)
+        atomic.write_json(options.out / "heads.json", found)
+        maps = {kind: _cube(table, kind).mean(0) for kind in METRICS if _measured(table, kind)}
+        save_figures(options.out / "figures", {"heads": kind_maps(maps, options.top)})
+    Console().print(_printed(found))
+    for kind in set(METRICS) - set(maps):
+        print(f"{kind}: no problem has what it needs")
+    print(f"rows, heads.json and figures are in {options.out}")
+
+
+def summary(table: pd.DataFrame, top: int) -> list[dict[str, Any]]:
+    """The `top` heads of each kind: mean score over problems, chance level, and a p-value where zero is chance.
+
+    The score of copying is zero by chance, so it has p-values: one-sided, familywise over all heads (max-T).
+    """
+    found = []
+    for kind in METRICS:
+        if not _measured(table, kind):
+            continue
+        cube = _cube(table, kind)
+        scores, p_values = cube.mean(0), None
+        if kind == COPY and len(cube) >= FEWEST_FOR_HEADS:
+            flat = cube.reshape(len(cube), -1)
+            tested = sign_flip_max_t(flat, rng=0, n_flips=N_FLIPS, alternative="greater")
+            p_values = tested.p_adjusted.reshape(scores.shape)
+        chance = table[(table["metric"] == f"{kind}{CHANCE}") & (table["condition"] == TEXT[kind])]["value"]
+        for place in np.argsort(-scores, axis=None, kind="stable")[:top]:
+            layer, head = np.unravel_index(place, scores.shape)
+            found.append(
+                {
+                    "kind": kind,
+                    "layer": int(layer),
+                    "head": int(head),
+                    "score": float(scores[layer, head]),
+                    "chance": 0.0 if kind == COPY else float(chance.mean()),
+                    "p_familywise": None if p_values is None else float(p_values[layer, head]),
+                    "clear_heads": None if p_values is None else int((p_values < ALPHA).sum()),
+                    "problems": len(cube),
+                    "text": TEXT[kind],
+                }
+            )
+    return found
+
+
+def _measured(table: pd.DataFrame, kind: str) -> bool:
+    return bool(((table["metric"] == kind) & (table["condition"] == TEXT[kind])).any())
+
+
+def _cube(table: pd.DataFrame, kind: str) -> Float[np.ndarray, "problem layer head"]:
+    chosen = table[(table["metric"] == kind) & (table["condition"] == TEXT[kind])]
+    shape = (chosen["unit"].nunique(), int(chosen["layer"].max()) + 1, int(chosen["head"].max()) + 1)
+    return chosen.sort_values(["unit", "layer", "head"])["value"].to_numpy().reshape(shape)
+
+
+def _printed(found: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title="Heads by kind (layer.head and score: attention on the kind's keys)")
+    for column in ("kind", "text", "chance", "heads", "clear heads"):
+        table.add_column(column)
+    for kind in dict.fromkeys(record["kind"] for record in found):
+        records = [record for record in found if record["kind"] == kind]
+        heads = "  ".join(f"{r['layer']}.{r['head']} {r['score']:.2f}" for r in records)
+        clear = records[0]["clear_heads"]
+        table.add_row(
+            kind, records[0]["text"], f"{records[0]['chance']:.3f}", heads, "" if clear is None else str(clear)
+        )
+    return table
