@@ -1,7 +1,7 @@
 """Which heads of a pretrained model are of a known kind? The kinds of `probes.taxonomy`, on problems.
 
-Two texts per problem. `cot`: question and worked solution; sinks and copying from the question are read off there.
-`repeated`: the tokens of that text in random order, twice; there a token is repeated for no other reason than the
+Two texts per problem. `cot_clean`: question and worked solution; sinks and copying from the question are read off
+it. `repeated`: the tokens of that text in random order, twice; there a token is repeated for no other reason than the
 repetition, so duplicate-token and induction heads cannot be mistaken for heads that follow grammar.
 """
 
@@ -25,7 +25,7 @@ from probes import rows
 from probes.chunked_entropy import score_blocks
 from probes.taxonomy import KINDS, attention_mass, copy_score, mean_mass, uniform_mass
 
-CONDITIONS = ("cot", "repeated")
+CONDITIONS = ("cot_clean", "repeated")
 COPY = "copy_from_question"
 METRICS = (*KINDS, COPY)
 CHANCE = "_chance"
@@ -87,7 +87,7 @@ def head_rows(model: LoadedModel, problem: Problem, *, seed: int, run: str) -> p
         tables += [rows.table(metric=f"{kind}{CHANCE}", value=value, **names) for kind, value in chances.items()]
     copied = copy_scores(model, worked)
     if copied is not None:
-        names = {"run": run, "condition": "cot", "unit": problem.id, "scope": "answer"}
+        names = {"run": run, "condition": CONDITIONS[0], "unit": problem.id, "scope": "answer"}
         tables.append(_table(copied, metric=COPY, n_tokens=len(worked.copies()), **names))
     return rows.concat(tables)
 
@@ -102,7 +102,7 @@ def measure_heads(
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """The rows of every problem, in order, also written to `out`; each is on disk before the next begins."""
-    request = Request(problems, ["cot"], seed)
+    request = Request(problems, CONDITIONS[:1], seed)
 
     def measured(group: range) -> list[Measured]:
         problem = problems[group.start]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from interp.figures import VERMILION, new_figure, styled
 
@@ -25,7 +26,8 @@ def kind_maps(scores: Mapping[str, Float[np.ndarray, "layer head"]], top: int) -
             axes.set_title(kind.replace("_", " "), fontsize=9)
             axes.set_xlabel("head", fontsize=8)
             axes.set_xticks(range(0, n_heads, max(1, n_heads // 8)))
-            bar = figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.9, pad=0.02)
+            few = MaxNLocator(4)
+            bar = figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.9, pad=0.02, ticks=few)
             bar.ax.tick_params(labelsize=7)
         grid[0].set_ylabel("layer")
         figure.suptitle(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from interp.figures import SERIES, VERMILION, new_figure, styled
 from interp.statistics import Interval
@@ -28,6 +29,7 @@ def change_forest(panels: Mapping[str, Mapping[str, Mapping[str, Interval]]]) ->
             axes.set_yticks(range(len(groups)), list(groups), fontsize=8)
             axes.set_ylim(len(groups) - 0.5, -0.5)
             axes.set_title(title, fontsize=10)
+            axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.set_xlabel("change of log-probability (nats), mean and 95% interval", fontsize=8)
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=n_arms, fontsize=8)
     return figure

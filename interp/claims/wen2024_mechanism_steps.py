@@ -47,7 +47,11 @@ TESTS = (
     (STEPS, "steps to earlier steps"),
     (STEPS, "continuation to question"),
 )
-ARMS = {"full": "all of them", "target": "as many as the control", "control": "control: random other keys"}
+ARMS = {
+    "full": "all cut",
+    "target": "as many distant ones cut as in the control",
+    "control": "control: random others cut",
+}
 INTACT = "intact"
 
 

@@ -23,7 +23,7 @@ from interp.runs import check_directory, run_directory
 from interp.statistics import sign_flip_max_t
 from probes import atomic
 
-TEXT = {kind: "cot" if kind in ("sink", COPY) else "repeated" for kind in METRICS}
+TEXT = {kind: "cot_clean" if kind in ("sink", COPY) else "repeated" for kind in METRICS}
 """On which text each kind is read off."""
 
 

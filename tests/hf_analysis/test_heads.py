@@ -92,7 +92,7 @@ def test_random_models_do_not_copy_at_the_stated_error_rate(tokenizer):
 def test_rows_hold_every_kind_and_resume_where_they_stopped(copying, problems, tmp_path):
     chosen = [COPYING, problems[1]]  # the second has no two numbers to copy
     table = measure_heads(copying, chosen, tmp_path / "run")
-    assert set(table[table["condition"] == "cot"]["metric"]) >= {*KINDS, COPY, "sink_chance"}
+    assert set(table[table["condition"] == "cot_clean"]["metric"]) >= {*KINDS, COPY, "sink_chance"}
     assert set(table[table["metric"] == COPY]["unit"]) == {"c"}
     assert table[table["metric"] == "induction"].groupby(["condition", "unit"]).size().unique().tolist() == [4]
     (tmp_path / "run" / "problems" / "c.parquet").unlink()

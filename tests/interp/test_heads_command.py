@@ -18,7 +18,7 @@ def run(tmp_path_factory) -> Path:
 
 def test_a_run_leaves_rows_a_table_and_a_figure(run):
     table = rows.read(run / "rows.parquet")
-    assert set(table["condition"]) == {"cot", "repeated"}
+    assert set(table["condition"]) == {"cot_clean", "repeated"}
     assert table[table["layer"] >= 0].groupby(["layer", "head"]).ngroups == 30 * 9
     found = json.loads((run / "heads.json").read_text())
     kinds = [record["kind"] for record in found]
