@@ -106,9 +106,7 @@ def next_answers(
     """The variable and the state that the model takes to come next, greedily; the blanks before them are given."""
     last = torch.tensor([clauses.shape[1] - 1])
     pattern = model.attn.pattern(clauses, last)[:, 0, 0]
-    variable, state = (
-        model.mlp.dense(model.attended(clauses, pattern), slot).argmax(-1) for slot in (ANSWERED, STATE)
-    )
+    variable, state = (model.slot_logits(clauses, pattern, slot).argmax(-1) for slot in (ANSWERED, STATE))
     return variable, state
 
 

@@ -8,7 +8,8 @@ score of clause j for clause k is Z_j^T Q Z_k, and of the 5 x 5 blocks of Q only
 
 One-hot embeddings make products lookups: a score is an entry of Q_{4,3} plus one of Q_{4,4}, and <W, X> a sum of
 rows of W weighted by attention. `forward` is the hooked model with X written out; `slot_logits` is the same for one
-slot by lookups, which is what training uses. Blanks meet no weights: what Q and W hold for them never matters.
+slot and query, by lookups if they are few: training and generation use it. Blanks meet no weights: what Q and W hold
+for them never matters.
 """
 
 import math
@@ -23,6 +24,9 @@ from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
 from toy_models.tasks.lego import ANSWERED, BLANK, CLAUSE, TAIL
+
+LOOKUP_COST = 8
+"""How many multiply-adds of a matrix product take as long as one lookup, roughly."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,11 @@ class ClassNeurons(nn.Module):
         pre = self.hook_pre(pre.unflatten(-1, (self.d, self.m)))
         return self.hook_logits(self._logits(pre))
 
-    def dense(self, x: Float[Tensor, "batch width"], slot: int) -> Float[Tensor, "batch d_vocab"]:
-        """The logits of one slot."""
-        return self._logits((x @ self.W[slot] + self.bias).unflatten(-1, (self.d, self.m)))
+    def dense(
+        self, weights: Float[Tensor, "row neuron"], x: Float[Tensor, "batch row"]
+    ) -> Float[Tensor, "batch d_vocab"]:
+        """The logits of one slot, `weights` being its W."""
+        return self._logits((x @ weights + self.bias).unflatten(-1, (self.d, self.m)))
 
     def looked_up(
         self,
@@ -122,7 +128,7 @@ class ClassNeurons(nn.Module):
         rows: Int[Tensor, "batch token"],
         shares: Float[Tensor, "batch token"],
     ) -> Float[Tensor, "batch d_vocab"]:
-        """The logits of one slot, `weights` being its W, for inputs with `shares` at some `rows`, else 0."""
+        """The same for inputs with `shares` at some `rows` and zero elsewhere."""
         pre = F.embedding_bag(rows, weights, per_sample_weights=shares, mode="sum").add_(self.bias)
         return self._logits(pre.unflatten(-1, (self.d, self.m)))
 
@@ -192,19 +198,21 @@ class LegoTheory(HookedRootModule):
         slot: int,
         weights: Float[Tensor, "row neuron"] | None = None,
     ) -> Float[Tensor, "batch d_vocab"]:
-        """The logits of one slot of the next clause for one row of attention, by lookups; `weights` replace W.
+        """The logits of one slot of the next clause for one row of attention; `weights` replace W.
 
-        Faster than `attended` followed by `dense` when the clauses are few.
+        By lookups while the tokens are few, else from X: one multiply-add costs about an eighth of one lookup.
         """
+        weights = self.mlp.W[slot] if weights is None else weights
         rows, shares = self._filled(clauses, pattern)
-        return self.mlp.looked_up(self.mlp.W[slot] if weights is None else weights, rows, shares)
+        if LOOKUP_COST * rows.shape[1] < CLAUSE * self.d_vocab:
+            return self.mlp.looked_up(weights, rows, shares)
+        return self.mlp.dense(weights, self._attended(rows, shares))
 
-    def attended(
-        self, clauses: Int[Tensor, "batch clause five"], pattern: Float[Tensor, "batch clause"]
+    def _attended(
+        self, rows: Int[Tensor, "batch token"], shares: Float[Tensor, "batch token"]
     ) -> Float[Tensor, "batch width"]:
-        """X for one row of attention, without the clauses' embeddings."""
-        rows, shares = self._filled(clauses, pattern)
-        return shares.new_zeros(len(clauses), CLAUSE * self.d_vocab).scatter_add(1, rows, shares)
+        """X, without the clauses' embeddings."""
+        return shares.new_zeros(len(shares), CLAUSE * self.d_vocab).scatter_add(1, rows, shares)
 
     def _filled(
         self, clauses: Int[Tensor, "batch clause five"], pattern: Float[Tensor, "batch clause"]
