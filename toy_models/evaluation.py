@@ -5,16 +5,13 @@ from typing import cast
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformer_lens import HookedRootModule
 from transformer_lens.model_bridge import TransformerBridge
 
 from probes.entropy import causal_visible, minimum, normalised_entropy, row_entropy
+from probes.hooked import Hooked
 from toy_models.forward import Forward
 from toy_models.sparse_step import SparseForward, why_not_sparse
 from toy_models.task import Batch
-
-Hooked = TransformerBridge | HookedRootModule
-"""A standard decoder or a theory model; both have `blocks` and the same hook names."""
 
 CHUNK = 256
 """Inputs per hooked forward: a pattern of 256 x 8 heads x 100 x 100 floats is 80 MB."""

@@ -11,7 +11,8 @@ from torch import Tensor
 from probes import rows
 from probes.dependence import dependency_mass, sink_mass, top1_hit, without_self
 from probes.entropy import causal_visible, normalised_entropy, row_entropy
-from toy_models.evaluation import Hooked, attention_patterns, chunks
+from probes.hooked import Hooked
+from toy_models.evaluation import attention_patterns, chunks
 from toy_models.task import Batch, Task
 from toy_models.training import Evaluation, TrainResult
 

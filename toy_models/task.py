@@ -107,6 +107,15 @@ def is_causal(task: Task) -> bool:
     return getattr(task, "causal", True)
 
 
+def intermediate_states(task: Task, batch: Batch) -> Int[Tensor, "batch state"]:
+    """What a solver computes on the way, one column for each value in the order of computation.
+
+    `task.states(batch)` where the task has that method; otherwise the answers, which with CoT are the steps.
+    """
+    states = getattr(task, "states", None)
+    return batch.answers if states is None else states(batch)
+
+
 def load_tasks() -> dict[str, type]:
     """Imports every file in `tasks/` and every plug-in, and returns the registry."""
     from toy_models import tasks

@@ -95,6 +95,7 @@ class _Attention(nn.Module):
         super().__init__()
         self.A = nn.Parameter(torch.zeros(d_model, d_model))
         self.hook_q = HookPoint()  # [batch pos head d_model]
+        self.hook_v = HookPoint()
         self.hook_attn_scores = HookPoint()  # [batch head query key]
         self.hook_pattern = HookPoint()
 
@@ -104,7 +105,7 @@ class _Attention(nn.Module):
         future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
         scores = self.hook_attn_scores(scores.masked_fill(future, -torch.inf))
         pattern = self.hook_pattern(scores.softmax(-1))
-        return torch.einsum("bhqk,bkd->bqd", pattern, x)
+        return torch.einsum("bhqk,bkhd->bqd", pattern, self.hook_v(x.unsqueeze(2)))
 
 
 class _FeedForward(nn.Module):

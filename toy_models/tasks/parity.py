@@ -81,6 +81,10 @@ class Parity:
             mask[query, query] = self.cot
         return mask.expand(len(batch), -1, -1)
 
+    def states(self, batch: Batch) -> Int[Tensor, "batch k"]:
+        """The running parities, written out or not."""
+        return batch.inputs[:, list(self.secret)].cumsum(-1) % 2
+
     def solve(self, inputs: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos"]:
         """Targets bit by bit, from the tokens as they stand."""
         targets = torch.full_like(inputs, UNSUPERVISED)

@@ -83,6 +83,13 @@ class TreeParity:
             mask[self.d - 1 + node, list(needed)] = True
         return mask.expand(len(batch), -1, -1)
 
+    def states(self, batch: Batch) -> Int[Tensor, "batch node"]:
+        """The nodes of the tree, level by level upwards, written out or not."""
+        tokens = torch.nn.functional.pad(batch.inputs[:, : self.d], (0, self.k - 1))
+        for node, (left, right) in enumerate(self.children):
+            tokens[:, self.d + node] = tokens[:, left] ^ tokens[:, right]
+        return tokens[:, self.d :]
+
     def solve(self, inputs: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos"]:
         """Targets node by node, from the tokens as they stand."""
         targets = torch.full_like(inputs, UNSUPERVISED)
