@@ -17,6 +17,13 @@ should show in a small model too, if that model uses CoT text at all.
 Declared before any run: seven tests, intervals at 1 - 0.05/7 each; a difference below 0.1 nats in the final answer (a
 tenth of its probability) or 0.05 nats per token of the steps' numbers would not matter. A kind of attention that
 matters less than its control is a finding: it says where the model reads the number from instead.
+
+Found at cpu: the final answer (-0.87 nats intact) is read off the steps, directly. Cutting the answer's sentence from
+the steps costs 5.1 nats more than its control [3.8, 6.4]; cutting it from the question costs 0.06 nats, and the
+control, which hides steps, costs 4.8 nats more. Cutting the steps from each other hardly touches the answer (0.04
+[-0.27, 0.41] more than the control), because the given text restates every result; it does cost the numbers inside
+the steps, 0.35 nats per token more than the control [0.07, 0.62]. Hiding the question from the whole continuation
+costs those numbers 0.38 nats per token, less than hiding other distant tokens of the solution.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,6 @@
 """Knockouts against eager attention with a hand-made mask, TransformerLens' hooks, and a model written by hand."""
 
+import random
 from contextlib import ExitStack
 
 import pytest
@@ -11,7 +12,10 @@ from hf_analysis.edges import EDGES, LOCAL, matched
 from hf_analysis.knockout import ARMS, FINAL, Knockout, knocked_out, knocked_out_log_probs, knockout_rows
 from hf_analysis.likelihood import token_log_probs
 from hf_analysis.models import LoadedModel
+from hf_analysis.problems import Problem
 from hf_analysis.spans import solution
+from interp.claims import wen2024_mechanism_steps
+from probes import rows
 
 
 def random_edges(n=24, seed=0):
@@ -185,6 +189,22 @@ def test_rows_find_the_question_necessary_where_it_is_copied(copying):
     again = knockout_rows(copying, COPYING, seed=0, run="r")
     assert again.equals(table)
     assert not knockout_rows(copying, COPYING, seed=1, run="r").equals(table)
+
+
+def test_in_random_models_no_kind_of_attention_is_found_to_be_used(tokenizer):
+    """The null control of the whole claim: seven tests at 0.05 together, on each of four models."""
+    for seed in range(4):
+        generator = random.Random(seed)
+        model = LoadedModel("random", build("llama", seed=seed), tokenizer)
+        tables = []
+        for i in range(8):
+            a, b = generator.sample(range(10, 60), 2)
+            question = f"Ann has {a} pens and {b} cups. She wants to know how many things are hers."
+            steps = f"There are {a} pens.\nThere are {b} cups.\nTogether {a}+{b}={a + b}.\n#### {a + b}"
+            tables.append(knockout_rows(model, Problem(f"n{i}", question, steps, str(a + b)), seed=0, run="r"))
+        verdicts = wen2024_mechanism_steps.judge(rows.concat(tables))
+        assert {v.outcome for v in verdicts} <= {"refuted", "inconclusive"}
+        assert all(v.n == 8 for v in verdicts)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mistral"])
