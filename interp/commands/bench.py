@@ -16,12 +16,12 @@ from probes.atomic import write_json
 class Bench:
     """Time the suite against its peers in one process and print ratios."""
 
-    what: tyro.conf.Positional[Literal["entropy", "train", "all"]] = "all"
+    what: tyro.conf.Positional[Literal["entropy", "train", "patching", "all"]] = "all"
     """What to time."""
     json: Path | None = None
     """Also write the results as JSON to this file."""
     threads: int | None = None
-    """Threads for every contender; by default 1 for training and 2 for entropy."""
+    """Threads for every contender; by default 1 for training and patching, 2 for entropy."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str]) -> None:
         records += _entropy(options.threads or 2)
     if options.what in ("train", "all"):
         records += _train(options.threads or 1)
+    if options.what in ("patching", "all"):
+        records += _patching(options.threads or 1)
     if options.json is not None:
         write_json(options.json, records)
 
@@ -74,6 +76,21 @@ def _train(threads: int) -> list[dict]:
     for record in _shown(train.scaling(), records):
         sizes = " ".join(f"{name}={record[name]}" for name in ("n", "k", "d_model", "batch"))
         print(f"  {sizes:<34} {record['ms']:8.1f} ms  {record['times_base']:.2f}x", flush=True)
+    return records
+
+
+def _patching(threads: int) -> list[dict]:
+    from interp.bench import patching
+
+    torch.set_num_threads(threads)
+    records = []
+    print(
+        f"patching every head's output, parity n=30 k=3, {threads} thread(s); ratio = TransformerLens' loop / batched"
+    )
+    for record in _shown(patching.run(), records):
+        ours, theirs = record["ms"]["batched"], record["ms"]["TransformerLens loop"]
+        place = f"{record['model']}, {record['inputs']} inputs"
+        print(f"  {place:<34} {ours:8.1f} ms against {theirs:8.1f} ms  {record['ratio']:.2f}x", flush=True)
     return records
 
 

@@ -1,0 +1,166 @@
+"""cotlens probe RUN_DIR: attention, linear and causal probes of a finished training run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import tyro
+from rich.console import Console
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from interp.cli import parse
+from interp.console import progress
+from interp.figures import save_figures
+from interp.probe_figures import probe_figures
+from interp.probe_summary import summary, summary_tables
+from interp.probing import attention_rows, effect_rows, knockout_rows, state_rows
+from interp.runs import read_config
+from probes import atomic, rows
+from probes.causal import ablate_heads, head_places, knock_out_by_head, patch_edges, patch_heads, unchanged
+from probes.dependence import without_self
+from probes.hooked import Hooked, residual_names
+from toy_models.corruption import corrupted_pairs
+from toy_models.forward import Dropout
+from toy_models.models.decoder import DecoderConfig, hooked_decoder, load_weights
+from toy_models.probing import attention_probe, read_margins, state_probes, step_knockouts
+from toy_models.task import Batch, Task, task_class
+from toy_models.training import TrainConfig, Trainer
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Probe the model of a finished `cotlens train` run on its own test inputs.
+
+    Which head looks where, what the residual stream holds at every layer and position, and what the model uses.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    out: Path | None = None
+    """Where rows, figures and summary go; by default the directory `probe` in the run."""
+    json: Path | None = None
+    """Also write the summary as JSON to this file."""
+    inputs: int = 400
+    """Test inputs for the linear probes; half of them are held out."""
+    edited: int = 128
+    """Test inputs for the causal probes."""
+    seed: int = 0
+    """Draws splits, control labels, random keys and corrupted inputs."""
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A trained model, its untrained twin, and the test inputs of its run."""
+
+    task: Task
+    model: Hooked
+    untrained: Hooked
+    test: Batch
+    unit: str
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Loads the run, probes it, writes rows, figures and summary, and prints the summary."""
+    options = parse(Probe, arguments, "probe")
+    for name, least in (("inputs", 40), ("edited", 8)):
+        if getattr(options, name) < least:
+            raise ValueError(f"--{name} must be at least {least}, got {getattr(options, name)}")
+    run = load_run(options.run)
+    out = options.out or options.run / "probe"
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; --out needs a directory")
+    with progress(f"probing {run.task.name}", 3, "probes") as update:
+        table = probe_rows(run, options, lambda done, what: update(done, what))
+    found = summary(table)
+    rows.write(out / "rows.parquet", table)
+    atomic.write_json(out / "summary.json", found)
+    if options.json is not None:
+        atomic.write_json(options.json, found)
+    save_figures(out / "figures", probe_figures(table))
+    for one in summary_tables(found):
+        Console().print(one)
+    print(f"rows, summary and figures are in {out}")
+
+
+def load_run(directory: Path) -> FinishedRun:
+    """The run that `cotlens train` left in `directory`; a ValueError says what is missing or wrong."""
+    config = read_config(directory)
+    missing = [name for name in ("task", "parameters", "decoder", "training") if name not in config]
+    if missing:
+        kind = config.get("command") or config.get("claim") or "another kind"
+        raise ValueError(f"{directory} is a run of {kind}, not of cotlens train: its config has no {missing[0]!r}")
+    weights = directory / "model.safetensors"
+    if not weights.is_file():
+        raise ValueError(
+            f"{directory} has no model.safetensors: finish it with cotlens train {config['task']} --resume"
+        )
+    kind = task_class(config["task"])
+    try:
+        task = kind(**_frozen(config["parameters"]))
+        decoder = DecoderConfig(**config["decoder"])
+        training = TrainConfig(**{**config["training"], "dropout": Dropout(**config["training"]["dropout"])})
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"{directory / 'config.json'} does not describe a run of this version: {error}") from error
+    trainer = Trainer(task, decoder, training)
+    trainer.model.to("cpu", print_details=False)  # small models, and everything else is drawn there
+    untrained = hooked_decoder(decoder, task.d_vocab, task.n_ctx, seed=training.seed + 1)
+    try:
+        load_weights(trainer.model, load_file(weights))
+    except SafetensorError as error:
+        raise ValueError(f"{weights} is damaged: {error}") from error
+    return FinishedRun(task, trainer.model, untrained, trainer.held_out.test, str(training.seed))
+
+
+def _frozen(value):
+    """JSON's lists as the tuples that frozen dataclasses hold."""
+    if isinstance(value, list):
+        return tuple(_frozen(part) for part in value)
+    return {name: _frozen(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+def probe_rows(run: FinishedRun, options: Probe, say) -> pd.DataFrame:
+    """All probes as one table."""
+    condition = "cot" if getattr(run.task, "cot", False) else "no_cot"
+    labels = {"run": run.task.name, "condition": condition, "unit": run.unit, "setting": ""}
+    attention = attention_probe(run.model, run.task, run.test)
+    say(1, "attention")
+    causal = causal_rows(run, run.test[: options.edited], labels, options.seed)
+    say(2, "causal")
+    rng = np.random.default_rng(options.seed)
+    linear = list(state_probes(run.model, run.untrained, run.task, run.test[: options.inputs], rng))
+    say(3, f"linear: {len(linear)} probes at {len(residual_names(run.model))} hook points")
+    steps = run.test.supervised.tolist()
+    return rows.concat([attention_rows(attention, steps, labels), causal, state_rows(linear, labels)])
+
+
+def causal_rows(run: FinishedRun, batch: Batch, labels: dict, seed: int) -> pd.DataFrame:
+    """Knockouts of every step, then every head's knockout, ablations and patches with their effects."""
+    generator = torch.Generator().manual_seed(seed)
+    model, inputs, read = run.model, batch.inputs, read_margins(batch)
+    places, clean = head_places(model, inputs), unchanged(model, inputs, read)
+    needed = without_self(run.task.dependencies(batch))
+    edited = {
+        "knockout": knock_out_by_head(model, inputs, read, needed),
+        "mean": ablate_heads(model, inputs, read, "mean", generator),
+        "resample": ablate_heads(model, inputs, read, "resample", generator),
+        **_patched(run, batch, generator),
+    }
+    tables = [knockout_rows(step_knockouts(model, run.task, batch, generator), labels)]
+    tables += [effect_rows(clean, found, places, edit, labels, seed) for edit, found in edited.items()]
+    return rows.concat(tables)
+
+
+def _patched(run: FinishedRun, batch: Batch, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Each step's margin with a head's output, or one dependency's edge through it, from a run with that changed."""
+    model, inputs, read = run.model, batch.inputs, read_margins(batch)
+    heads, edges = [], []
+    for step, query in enumerate(batch.supervised.tolist()):
+        pairs = corrupted_pairs(run.task, batch, query, generator)
+        other = pairs.corrupted.inputs
+        heads.append(patch_heads(model, inputs, other, read)[..., step])
+        edges.append(patch_edges(model, inputs, other, read, query, pairs.key)[..., step])
+    return {"patch": torch.stack(heads, -1), "edge": torch.stack(edges, -1)}

@@ -1,0 +1,135 @@
+"""What did the probes of one run find, in a few lines? Tables for the terminal, the same as plain JSON."""
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from probes.rows import with_settings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+TITLES = {
+    "attention": "Attention at the steps (means over steps and test inputs)",
+    "linear": "Linear probes at the own step of every state: balanced accuracy on held-out inputs",
+    "knockouts": "Knockouts in all heads: accuracy of the steps",
+    "effects": "What each head's edit costs its answer: fall of the margin in logits, p adjusted over all",
+}
+SERVES = 0.5
+"""A head serves a step if its largest weight is on a dependency for more than this share of the inputs."""
+
+
+def summary(rows: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """The lines of every table, from rows alone."""
+    return {
+        "attention": _attention(rows),
+        "linear": _linear(rows),
+        "knockouts": _knockouts(rows),
+        "effects": _effects(rows),
+    }
+
+
+def _attention(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    lines = []
+    for (layer, head), of in rows[rows["metric"] == "top1_hit"].groupby(["layer", "head"]):
+        here = rows[(rows["layer"] == layer) & (rows["head"] == head)]
+        means = here.groupby("metric")["value"].mean()
+        lines.append(
+            {
+                "layer": int(layer),
+                "head": int(head),
+                "steps served": f"{int((of['value'] > SERVES).sum())} of {len(of)}",
+                "mass on dependencies": round(means["dependency_mass"], 3),
+                "entropy": round(means["row_entropy"], 3),
+                "sink": round(means["sink_mass"], 3),
+            }
+        )
+    return lines
+
+
+def _linear(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """For every state the probes at the step that answers it; without CoT, at the last step."""
+    found = with_settings(rows[rows["metric"].str.startswith("probe_")])
+    steps = with_settings(rows[rows["metric"] == "top1_hit"])["query"].drop_duplicates().sort_values().tolist()
+    wide = found.pivot_table(
+        index=["state", "layer", "hook", "pos"], columns="metric", values="value", sort=False
+    ).reset_index()
+    n_states = int(wide["state"].max()) + 1
+    lines = []
+    for state in range(n_states):
+        step = steps[state] if len(steps) == n_states else steps[-1]
+        for _, probe in wide[(wide["state"] == state) & (wide["pos"] == step)].iterrows():
+            lines.append(
+                {
+                    "state": state + 1,
+                    "position": int(step),
+                    "place": f"{int(probe['layer'])} {probe['hook'].removeprefix('hook_')}",
+                    "accuracy": round(probe["probe_accuracy"], 3),
+                    "interval": f"[{probe['probe_low']:.2f}, {probe['probe_high']:.2f}]",
+                    "control": round(probe["probe_control"], 3),
+                    "untrained": round(probe["probe_untrained"], 3),
+                    "shuffled": round(probe["probe_shuffled"], 3),
+                    "bits": round(probe["probe_bits"], 2),
+                }
+            )
+    return lines
+
+
+def _knockouts(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    found = with_settings(rows[rows["metric"] == "step_accuracy"])
+    clean = found[found["scope"] == "clean"].set_index("at")["value"]
+    own = found[found["hidden"] == found["at"]].set_index(["scope", "at"])["value"]
+    others = (
+        found[(found["scope"] == "everywhere") & (found["hidden"] != found["at"])].groupby("hidden")["value"].min()
+    )
+    return [
+        {
+            "step": int(at) + 1,
+            "clean": round(clean[at], 3),
+            "its keys hidden from it": round(own["at_step", at], 3),
+            "random keys hidden from it": round(own["random", at], 3),
+            "lowest other step, its keys hidden everywhere": round(others[at], 3) if at in others else None,
+        }
+        for at in sorted(clean.index)
+    ]
+
+
+def _effects(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """For every edit and head the step on which it has the largest effect."""
+    found = rows[rows["metric"].str.startswith("effect")]
+    wide = with_settings(found).pivot_table(
+        index=["scope", "layer", "head", "at"], columns="metric", values="value", sort=False
+    ).reset_index()  # fmt: skip
+    lines = []
+    for (edit, layer, head), of in wide.groupby(["scope", "layer", "head"], sort=False):
+        most = of.loc[of["effect"].abs().idxmax()]
+        lines.append(
+            {
+                "edit": edit,
+                "layer": int(layer),
+                "head": int(head),
+                "step": int(most["at"]) + 1,
+                "effect": round(most["effect"], 3),
+                "interval": f"[{most['effect_low']:.2f}, {most['effect_high']:.2f}]",
+                "p": round(most["effect_p"], 4),
+            }
+        )
+    return lines
+
+
+def summary_tables(found: dict[str, list[dict[str, Any]]]) -> "list[Table]":
+    """The summary as rich tables."""
+    from rich.table import Table
+    from rich.text import Text
+
+    tables = []
+    for name, lines in found.items():
+        if not lines:
+            continue
+        table = Table(title=TITLES[name])
+        for column in lines[0]:
+            table.add_column(column)
+        for line in lines:
+            table.add_row(*(Text("-" if value is None else str(value)) for value in line.values()))
+        tables.append(table)
+    return tables
