@@ -45,7 +45,7 @@ def prepare(problem: Problem, conditions: Sequence[str], context: Context, share
     except ValueError as error:
         raise ValueError(f"problem {problem.id}: {error}") from error
     ids = tuple(tuple(passage) for passage, _ in tokens)
-    _check_length(problem, model, max(len(passage) for passage in ids))
+    check_length(problem, model, max(len(passage) for passage in ids))
     chosen, layout = rows_of(ids, share=False), "sharing was switched off"
     if share:
         whole = rows_of(ids, share=True)
@@ -55,7 +55,8 @@ def prepare(problem: Problem, conditions: Sequence[str], context: Context, share
     return Prepared(problem, tuple(conditions), passages, ids, n_question, tuple(chosen), layout)
 
 
-def _check_length(problem: Problem, model: LoadedModel, n_tokens: int) -> None:
+def check_length(problem: Problem, model: LoadedModel, n_tokens: int) -> None:
+    """Refuses a passage that is longer than the model's context."""
     if model.max_tokens is not None and n_tokens > model.max_tokens:
         raise ValueError(
             f"problem {problem.id}: a passage of {n_tokens} tokens, but {model.name} takes at most "

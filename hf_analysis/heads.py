@@ -79,6 +79,8 @@ def head_rows(model: LoadedModel, problem: Problem, *, seed: int, run: str) -> p
     worked = solution(model, problem)
     shuffled = list(worked.ids)
     random.Random(f"{seed} repeated {problem.id}").shuffle(shuffled)
+    if model.max_tokens is not None:
+        shuffled = shuffled[: model.max_tokens // 2]
     tables = []
     for condition, ids in zip(CONDITIONS, (worked.ids, shuffled + shuffled)):
         scores, chances = kind_scores(model, ids)

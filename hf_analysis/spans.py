@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hf_analysis.conditions import Context, cot_clean, tokenise
+from hf_analysis.forward import check_length
 from hf_analysis.models import LoadedModel
 from hf_analysis.problems import Problem, plain_number
 
@@ -64,6 +65,7 @@ def solution(model: LoadedModel, problem: Problem) -> Solution:
     passage = cot_clean(problem, Context([problem], 0, model))
     text, start = passage.question + passage.continuation, len(passage.question)
     ids, n_question = tokenise(model, passage)
+    check_length(problem, model, len(ids))
     places = _offsets(model, text, ids)
     ending = text.rindex(ENDING)
     lines, begin = [], start

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> None:
         maps = {kind: _cube(table, kind).mean(0) for kind in METRICS if _measured(table, kind)}
         save_figures(options.out / "figures", {"heads": kind_maps(maps, options.top)})
     Console().print(_printed(found))
-    for kind in set(METRICS) - set(maps):
+    for kind in (kind for kind in METRICS if kind not in maps):
         print(f"{kind}: no problem has what it needs")
     print(f"rows, heads.json and figures are in {options.out}")
 

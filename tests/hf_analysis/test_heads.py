@@ -89,6 +89,17 @@ def test_random_models_do_not_copy_at_the_stated_error_rate(tokenizer):
     assert rejected < 4
 
 
+def test_a_short_context_cuts_the_repeated_text_and_refuses_a_long_problem(tokenizer):
+    model = LoadedModel("copying", build_copying_model(VOCABULARY, positions=64), tokenizer)
+    n = len(solution(model, COPYING).ids)
+    assert 32 < n < 64
+    table = head_rows(model, COPYING, seed=0, run="r")
+    assert set(table[table["condition"] == "repeated"]["n_tokens"]) == {64}
+    tight = LoadedModel("tight", build_copying_model(VOCABULARY, positions=n - 1), tokenizer)
+    with pytest.raises(ValueError, match=f"a passage of {n} tokens, but tight takes at most {n - 1}"):
+        head_rows(tight, COPYING, seed=0, run="r")
+
+
 def test_rows_hold_every_kind_and_resume_where_they_stopped(copying, problems, tmp_path):
     chosen = [COPYING, problems[1]]  # the second has no two numbers to copy
     table = measure_heads(copying, chosen, tmp_path / "run")
