@@ -13,6 +13,8 @@ GROUP_STYLE = {
     "S5": {"color": VERMILION, "marker": "s", "linestyle": "--"},
 }
 
+PLAIN_TICKS = {"facts": [20, 50, 100, 200, 500], "points": [3, 5, 10, 20]}
+
 
 def _length_axis(axes: Axes, lengths: list[int]) -> None:
     axes.set_xscale("log", base=2)
@@ -195,8 +197,10 @@ def draw_ladder(found: pd.DataFrame) -> Figure:
                     at = place[column], 2 ** place["reach"]
                     axes.annotate(str(group), at, (4, 3), textcoords="offset points", fontsize=7)
             axes.set(xlabel=label, yscale="log")
-            if column != "mass":
+            if column in PLAIN_TICKS:
                 axes.set_xscale("log")
+                axes.set_xticks(PLAIN_TICKS[column], [str(tick) for tick in PLAIN_TICKS[column]])
+                axes.minorticks_off()
         all_axes[0].set_ylabel(f"length with {REACHED:g} solved\n(mean over evaluations; bars: seeds)")
         ticks = [5, 10, 20, 40, 80, 160]
         all_axes[0].set_yticks(ticks, [str(tick) for tick in ticks])

@@ -21,7 +21,7 @@ C6 is learned in all of these.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -51,6 +51,10 @@ FARTHER = 1.0
 """log2 of the smallest ratio of lengths that counts as far beyond: a factor of two."""
 NEARLY_PERFECT, FAILS = 0.9, 0.5
 """Accuracies at the longest length: the cyclic group should exceed the first, the symmetric stay below the other."""
+ENDS: tuple[tuple[str, str, float, Literal["above", "below"]], ...] = (
+    (CYCLIC, f"{CYCLIC} is nearly perfect", NEARLY_PERFECT, "above"),
+    (SYMMETRIC, f"{SYMMETRIC} fails", FAILS, "below"),
+)
 GRID = 20
 """Losses at which the two groups are compared, evenly spaced in log loss over the range both have passed through."""
 
@@ -157,10 +161,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
             verdicts.append(seed_verdict(ID, part, values, f"{quantity}, {when}", FARTHER, "above", note))
         if changed:
             continue
-        for group, part, threshold, direction in (
-            (CYCLIC, f"{CYCLIC} is nearly perfect", NEARLY_PERFECT, "above"),
-            (SYMMETRIC, f"{SYMMETRIC} fails", FAILS, "below"),
-        ):
+        for group, part, threshold, direction in ENDS:
             ends = longest[(longest["condition"] == condition) & (longest["group"] == group)]
             length = int(ends["length"].max())
             verdicts.append(

@@ -14,7 +14,7 @@ the stabiliser; so the number of points is one of the sizes that are compared.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,10 @@ PAIRS = {
     "at as many facts, solvable is better": (("D12", "A5"), ("D17", "S5")),
 }
 """Part of the verdict: pairs of groups, the one that should go farther first."""
+SIZES: tuple[tuple[str, str, Literal["above", "below"]], ...] = (
+    ("facts", "more facts shorten the length", "below"),
+    ("points", "more points, hence fewer distractors, lengthen it", "above"),
+)
 
 
 @dataclass(frozen=True)
@@ -116,10 +120,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
         mean = pd.DataFrame(gaps).mean(axis=1)
         verdicts.append(seed_verdict(ID, part, mean, quantity, MATTERS, "above", f"{each}; {note}"))
     slopes = found.groupby("unit").apply(_slopes, include_groups=False).sort_index()
-    for column, part, direction in (
-        ("facts", "more facts shorten the length", "below"),
-        ("points", "more points, hence fewer distractors, lengthen it", "above"),
-    ):
+    for column, part, direction in SIZES:
         verdicts.append(
             seed_verdict(
                 ID, part, slopes[column],

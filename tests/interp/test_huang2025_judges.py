@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from interp.claim import load_claims
+from interp.claims import huang2025_what_matters as what_matters
 from interp.lego import LegoRun, reach
 from probes.rows import concat, setting, table, with_settings
 
@@ -209,7 +210,7 @@ def ladder(length_of) -> pd.DataFrame:
     from toy_models.groups import group_action
 
     tables = []
-    for group in load_claims()["huang2025/what-matters"].presets["cpu"].groups:
+    for group in what_matters.LADDER:
         action = group_action(group)
         facts = action.n_elements * action.n_points
         length = length_of(facts, action.n_points, action.is_simply_transitive, action.is_solvable)
