@@ -58,7 +58,7 @@ class ClauseDecoderConfig:
         return CLAUSE * self.d_token
 
 
-STANDARD = ClauseDecoderConfig()
+STANDARD = ClauseDecoderConfig(embed_std=0.3)
 THEORY = ClauseDecoderConfig(residual=False, values="identity", zero_query=True)
 
 
