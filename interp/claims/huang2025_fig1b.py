@@ -5,6 +5,11 @@ model; the group is learned at length 1 first. Training at length 5 stops early,
 trains until convergence and finds 160 out of reach). Each stage trains at twice the length on the greedy answers of
 the model as it was when the stage began, without looking at the truth; how many are right is recorded. In a second
 arm, which the paper does not have, as many steps go on at length 5 with true answers: is it more than more training?
+
+Found at the cpu preset: the accuracy at 160 goes from 0.02 over 0.29 and 0.47 to 0.81, the length with 0.9 solved
+from 34 over 46 and 65 to 149 (medians), while as many steps at length 5 end with 0.09. Every label is right in 0.99,
+0.98 and 0.94 of the sentences of the three stages: the model gets better than the labels it learns from. Whether it
+ends above 0.9 at 160 differs between seeds (0.62 to 0.98); of the fifteen stages one added nothing.
 """
 
 from collections.abc import Mapping, Sequence
