@@ -192,19 +192,22 @@ def test_rows_find_the_question_necessary_where_it_is_copied(copying):
 
 
 def test_in_random_models_no_kind_of_attention_is_found_to_be_used(tokenizer):
-    """The null control of the whole claim: seven tests at 0.05 together, on each of four models."""
-    for seed in range(4):
-        generator = random.Random(seed)
-        model = LoadedModel("random", build("llama", seed=seed), tokenizer)
+    """The null control of the whole claim: seven tests at 0.05 together, three times.
+
+    Every problem gets a random model of its own: one random model does react to cuts, in its own arbitrary way.
+    """
+    for repeat in range(3):
         tables = []
-        for i in range(8):
+        for i in range(16):
+            generator = random.Random(100 * repeat + i)
+            model = LoadedModel("random", build("llama", seed=100 * repeat + i), tokenizer)
             a, b = generator.sample(range(10, 60), 2)
             question = f"Ann has {a} pens and {b} cups. She wants to know how many things are hers."
             steps = f"There are {a} pens.\nThere are {b} cups.\nTogether {a}+{b}={a + b}.\n#### {a + b}"
             tables.append(knockout_rows(model, Problem(f"n{i}", question, steps, str(a + b)), seed=0, run="r"))
         verdicts = wen2024_mechanism_steps.judge(rows.concat(tables))
         assert {v.outcome for v in verdicts} <= {"refuted", "inconclusive"}
-        assert all(v.n == 8 for v in verdicts)
+        assert all(v.n == 16 for v in verdicts)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mistral"])
