@@ -131,17 +131,14 @@ def patch_heads(
     read: Read,
     rows: int = ROWS,
 ) -> Float[Tensor, "head batch step"]:
-    """One head's output at all positions replaced by its output for `source`; one layer is kept at a time."""
-    parts = []
-    for layer, heads in enumerate(n_heads(model, inputs)):
-        name = output_name(model, layer)
-        other = captured(model, source, [name])[name]
-        edits = [
-            Edit(layer, {name: lambda output, head=head, other=other: _with_head(output, other, head)})
-            for head in range(heads)
-        ]
-        parts.append(run_edits(model, inputs, read, edits, rows))
-    return torch.cat(parts)
+    """One head's output at all positions replaced by its output for `source`; heads in order (`head_places`)."""
+    names = [output_name(model, layer) for layer in range(n_layers(model))]
+    edits = [
+        Edit(layer, {name: lambda output, head=head, other=other: _with_head(output, other, head)})
+        for layer, (name, other) in enumerate(captured(model, source, names).items())
+        for head in range(other.shape[2] if other.ndim == 4 else 1)
+    ]
+    return run_edits(model, inputs, read, edits, rows)
 
 
 def patch_residual(

@@ -1,8 +1,9 @@
 """How are many interventions run at once? One forward for a chunk of them, each on its own copy of the batch.
 
-An edit says which activations it replaces in one run. Edits that begin at the same layer share everything below it:
-the batch runs once up to that layer's `hook_resid_pre`, where it is repeated for each edit. A model without that hook
-point gets its inputs repeated instead. The results are those of one run per edit, to rounding.
+An edit says which activations it replaces in one run. Until the layer where it begins its run is the unchanged one,
+so its copy is made there: at that layer's `hook_resid_pre` the unchanged batch, which goes along as long as it is
+needed, is repeated for each edit that begins. For the first layer, and for a model without that hook point, the
+inputs are repeated instead. The results are those of one run per edit, to rounding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,34 +45,44 @@ def run_edits(
         raise ValueError("no edit arrived; expected at least one intervention to run")
     found: dict[int, Tensor] = {}
     at_once = max(1, rows // len(inputs))
-    for layer in sorted({edit.layer for edit in edits}):
-        here = [index for index, edit in enumerate(edits) if edit.layer == layer]
-        for start in range(0, len(here), at_once):
-            chunk = here[start : start + at_once]
-            output = _forward(model, inputs, [edits[index] for index in chunk], layer)
-            for index, part in zip(chunk, output.split(len(inputs)), strict=True):
-                found[index] = read(part)
+    order = sorted(range(len(edits)), key=lambda index: edits[index].layer)
+    for start in range(0, len(edits), at_once):
+        chunk = order[start : start + at_once]
+        output = _forward(model, inputs, [edits[index] for index in chunk])
+        for index, part in zip(chunk, output.split(len(inputs)), strict=True):
+            found[index] = read(part)
     return torch.stack([found[index] for index in range(len(edits))])
 
 
-def _forward(model: Hooked, inputs: Tensor, edits: Sequence[Edit], layer: int) -> Tensor:
-    """The model's output for every edit in turn, along the batch."""
-    entrance = f"blocks.{layer}.hook_resid_pre"
+def _forward(model: Hooked, inputs: Tensor, edits: Sequence[Edit]) -> Tensor:
+    """The model's output for every edit in turn, along the batch; `edits` ascend by layer.
+
+    At every moment the batch holds a copy for each edit that has begun, then the unchanged one if it is still needed.
+    """
+    size = len(inputs)
+    begins = [edit.layer if _entrance(edit.layer) in model.hook_dict else 0 for edit in edits]
     hooks: list[tuple[str, Callable]] = []
-    if len(edits) > 1 and entrance in model.hook_dict:
-        hooks.append((entrance, lambda resid, hook: _repeated(resid, len(edits))))
-    else:
-        inputs = _repeated(inputs, len(edits))
+    for layer in sorted(set(begins) - {0}):
+        copies = begins.count(layer) + (layer < begins[-1])
+        hooks.append((_entrance(layer), lambda resid, hook, copies=copies: _grown(resid, size, copies)))
     for name in dict.fromkeys(name for edit in edits for name in edit.changes):
         changes = [edit.changes.get(name) for edit in edits]
-        hooks.append((name, lambda activation, hook, changes=changes: _changed(activation, changes)))
-    return model.run_with_hooks(inputs, fwd_hooks=hooks)
+        hooks.append((name, lambda activation, hook, changes=changes: _changed(activation, size, changes)))
+    copies = begins.count(0) + (begins[-1] > 0)
+    return model.run_with_hooks(_grown(inputs, size, copies), fwd_hooks=hooks)
 
 
-def _repeated(batch: Tensor, times: int) -> Tensor:
-    return batch.repeat(times, *([1] * (batch.ndim - 1)))
+def _entrance(layer: int) -> str:
+    return f"blocks.{layer}.hook_resid_pre"
 
 
-def _changed(activation: Tensor, changes: Sequence[Change | None]) -> Tensor:
-    parts = activation.chunk(len(changes))
-    return torch.cat([part if change is None else change(part) for part, change in zip(parts, changes, strict=True)])
+def _grown(batch: Tensor, size: int, copies: int) -> Tensor:
+    """`batch` with its last `size` rows, the unchanged ones, `copies` times."""
+    last = batch[-size:]
+    return torch.cat([batch[:-size], last.repeat(copies, *([1] * (batch.ndim - 1)))])
+
+
+def _changed(activation: Tensor, size: int, changes: Sequence[Change | None]) -> Tensor:
+    """Each edit's copy changed; edits that have not begun have no copy yet, and no change here."""
+    parts = activation.split(size)
+    return torch.cat([part if change is None else change(part) for part, change in zip(parts, changes)])

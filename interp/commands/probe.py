@@ -30,6 +30,9 @@ from toy_models.probing import attention_probe, read_margins, state_probes, step
 from toy_models.task import Batch, Task, task_class
 from toy_models.training import TrainConfig, Trainer
 
+WIDTH = 110
+"""Columns of the tables where there is no terminal to ask."""
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -81,8 +84,9 @@ def main(arguments: Sequence[str]) -> None:
     if options.json is not None:
         atomic.write_json(options.json, found)
     save_figures(out / "figures", probe_figures(table))
+    console = Console() if Console().is_terminal else Console(width=WIDTH)
     for one in summary_tables(found):
-        Console().print(one)
+        console.print(one)
     print(f"rows, summary and figures are in {out}")
 
 
