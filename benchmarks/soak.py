@@ -6,7 +6,6 @@ measures every problem of the file with the built-in model under `cot` and `no_c
 soak.json and soak.png into benchmarks/: resident memory and tokens per second, in windows of 50 problems.
 """
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 from hf_analysis.measure import measure
 from hf_analysis.models import load_model
 from hf_analysis.problems import load_problems
+from hf_analysis.store import safe_name
 from interp.figures import SERIES, new_figure, styled
 from probes import atomic, rows
 
@@ -43,7 +43,7 @@ def windows(data: str, out: Path) -> list[dict]:
     measure(model, problems, ["cot", "no_cot"], out, progress=watch)
     sums = [0]
     for problem in problems:
-        file = out / "problems" / f"{problem.id}.parquet"
+        file = out / "problems" / f"{safe_name(problem.id)}.parquet"
         sums.append(sums[-1] + rows.read(file).attrs["forwarded_tokens"])
     before, cpu = 0, started
     for point in points:
@@ -70,4 +70,7 @@ if __name__ == "__main__":
     found = windows(sys.argv[1], Path(sys.argv[2]))
     atomic.write_json(HERE / "soak.json", found)
     draw(found, HERE / "soak.png")
-    print(json.dumps(found[-1]))
+    warm = found[2:]  # the first two windows warm up
+    curves = {"memory": [p["bytes"] for p in warm], "tokens a second": [p["tokens"] / p["seconds"] for p in warm]}
+    for name, values in curves.items():
+        print(f"{name}: largest over smallest after warm-up {max(values) / min(values):.3f}")

@@ -145,14 +145,19 @@ def _problem(place: str, record: Any, default_id: str) -> Problem:
         text = record.get(name)
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"{place}: {name!r} must be a text that is not empty, got {str(text)[:40]!r}")
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise ValueError(f"{place}: {name!r} holds a lone surrogate, which is not valid Unicode text")
+        _require_unicode(place, name, text)
     try:
         answer = final_answer(record["answer"])
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
-    identity = record.get("id")
-    return Problem(default_id if identity is None else str(identity), record["question"], record["answer"], answer)
+    identity = default_id if record.get("id") is None else str(record["id"])
+    _require_unicode(place, "id", identity)
+    return Problem(identity, record["question"], record["answer"], answer)
+
+
+def _require_unicode(place: str, name: str, text: str) -> None:
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError(f"{place}: {name!r} holds a lone surrogate, which is not valid Unicode text")
 
 
 def _jsonl(path: Path) -> Iterator[tuple[str, Any]]:

@@ -68,6 +68,7 @@ class Store:
             raise ValueError(f"{self.out} holds problems of another program; use another --out")
         else:
             write_json(path, identity)
+        remove_leftovers(self.out)
         remove_leftovers(self.out / "problems")
         remove_leftovers(self.out / "tokens")
         self.done = {problem.id for problem in self.problems if self._file("problems", problem).exists()}
@@ -77,6 +78,8 @@ class Store:
             raise ValueError(f"{self.out} already holds a measurement; pass --resume to go on, or another --out")
         try:
             earlier = read_json(path)
+            if not isinstance(earlier, dict):
+                raise ValueError("it holds no object")
         except ValueError as error:
             raise ValueError(f"{path} is not readable JSON ({error}); use another --out") from None
         differing = [name for name in identity if earlier.get(name) != identity[name]]
@@ -104,7 +107,7 @@ class Store:
     def finish(self) -> pd.DataFrame:
         """Merges everything in the order of the problems and writes the merged files."""
         tables = [rows.read(self._file("problems", problem)) for problem in self.problems]
-        facts = [table.attrs for table in tables]
+        facts = [self._facts(problem, table) for problem, table in zip(self.problems, tables)]
         for table in tables:
             table.attrs = {}
         merged = rows.concat(tables)
@@ -123,6 +126,11 @@ class Store:
         write_json(self.out / "measurement.json", summary)
         rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
         return merged
+
+    def _facts(self, problem: Problem, table: pd.DataFrame) -> dict[str, Any]:
+        if not table.attrs.keys() >= {"forwarded_tokens", "unshared_tokens", "layout", "paths"}:
+            raise ValueError(f"{self._file('problems', problem)} is damaged: it lacks the facts beside its rows")
+        return table.attrs
 
     def _file(self, folder: str, problem: Problem) -> Path:
         return self.out / folder / f"{safe_name(problem.id)}.parquet"

@@ -1,13 +1,15 @@
 """What holds? The verdict board: committed verdicts as Markdown."""
 
+import fcntl
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from interp.claim import load_claims
 from interp.verdict import Verdict, read_verdicts
-from probes.atomic import read_json
+from probes.atomic import read_json, write_json
 
 START, END = "<!-- board: cotlens claims board --readme README.md -->", "<!-- end of board -->"
 MARKS = {"supported": "✅", "refuted": "❌", "inconclusive": "❔"}
@@ -73,13 +75,21 @@ def stored(path: Path) -> list[dict[str, Any]]:
     return read_json(path)
 
 
-def entered(earlier: list[dict[str, Any]], directories: Sequence[Path]) -> list[dict[str, Any]]:
-    """The runs of `earlier` with those in `directories` put in place of the same claims, sorted by claim."""
-    runs = {run["claim"]: run for run in earlier}
-    for directory in directories:
-        for run in read_json(directory / "verdicts.json"):
-            runs[run["claim"]] = run
-    return [runs[claim] for claim in sorted(runs)]
+def enter(path: Path, directories: Sequence[Path]) -> None:
+    """Puts the runs in `directories` in place of the same claims in a verdicts.json, sorted by claim.
+
+    Commands that enter into one file at once wait for each other: none loses what another entered.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        runs = {run["claim"]: run for run in stored(path)}
+        for directory in directories:
+            runs |= {run["claim"]: run for run in read_json(directory / "verdicts.json")}
+        write_json(path, [runs[claim] for claim in sorted(runs)])
+    finally:
+        os.close(descriptor)
 
 
 def _interval(v: Verdict) -> str:

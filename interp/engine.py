@@ -53,9 +53,9 @@ def rows_file(out: Path, item: Item) -> Path:
 
 def measure_item(claim_id: str, item: Item, out: Path) -> float:
     """Measures one item, writes its rows and returns the seconds it took."""
+    import threadpoolctl
     import torch
 
-    torch.set_num_threads(1)
     started = time.monotonic()
     # The registry first: a claim file that someone edits meanwhile must not end a running claim.
     claim = CLAIMS.get(claim_id) or load_claims().get(claim_id)
@@ -67,13 +67,25 @@ def measure_item(claim_id: str, item: Item, out: Path) -> float:
     file = rows_file(out, item)
     file.parent.mkdir(parents=True, exist_ok=True)
     atomic.remove_leftovers(file.parent)
-    rows.write(file, claim.measure(item, file.parent))
-    (file.parent / "checkpoint.safetensors").unlink(missing_ok=True)  # only needed to resume
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpoolctl.threadpool_limits(1):  # numpy and scikit-learn have threads of their own
+            rows.write(file, claim.measure(item, file.parent))
+    finally:
+        torch.set_num_threads(threads)
+    clear(out, item)
     return time.monotonic() - started
+
+
+def clear(out: Path, item: Item) -> None:
+    """Removes what a finished item needed only to resume."""
+    (rows_file(out, item).parent / "checkpoint.safetensors").unlink(missing_ok=True)
 
 
 def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> Iterator[tuple[Item, float]]:
     context = multiprocessing.get_context("spawn")  # a forked torch can deadlock
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(min(workers, len(items)), mp_context=context, initializer=_die_with_parent) as pool:
         submitted = {pool.submit(measure_item, claim_id, item, out): item for item in items}
         try:
@@ -85,7 +97,7 @@ def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> I
             ) from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
+            for process in set(multiprocessing.active_children()) - others:
                 process.terminate()  # an item keeps its own checkpoint
             raise
 

@@ -3,6 +3,7 @@
 In the rows of these runs `step` counts gradient steps, and `condition` is the algorithm.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -137,10 +138,11 @@ def seed_verdict(
     threshold: float,
     direction: Literal["above", "below"],
     note: str = "",
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Verdict:
-    """The verdict on the mean over seeds, whose interval is open with fewer than two of them."""
+    """The verdict on the mean over seeds, whose interval is open with fewer than two of them, within `bounds`."""
     return judged(
-        cautious_mean(by_seed.to_numpy(float), rng=0),
+        cautious_mean(by_seed.to_numpy(float), rng=0, bounds=bounds),
         claim=claim,
         part=part,
         quantity=quantity,

@@ -37,6 +37,7 @@ class OnRay:
                 (done, *_), _ = ray.wait(list(pending), num_returns=1)
                 item = pending.pop(done)
                 data, seconds = _result(ray, done)
+                atomic.remove_leftovers(rows_file(out, item).parent)
                 atomic.write_bytes(rows_file(out, item), data)
                 yield item, seconds
 
@@ -57,7 +58,7 @@ def sharded(
     `calls` gives the method's result for each argument, in whatever order they are done. An actor that dies is
     started again, loads again and repeats the call it was at.
     """
-    with cluster(address, cpus=n_actors * cpus, gpus=gpus) as ray:
+    with cluster(address, n_actors, cpus, gpus) as ray:
         kind = ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=RETRIES, max_task_retries=RETRIES)(Loaded)
         pool = ray.util.ActorPool([kind.remote(load) for _ in range(n_actors)])
 
@@ -89,8 +90,8 @@ class Loaded:
 
 
 @contextmanager
-def cluster(address: str | None, *, cpus: int = 1, gpus: float = 0) -> Iterator[Any]:
-    """The `ray` module, connected; refuses a cluster that could never run such a piece of work."""
+def cluster(address: str | None, n_pieces: int = 1, cpus: int = 1, gpus: float = 0) -> Iterator[Any]:
+    """The `ray` module, connected; refuses a cluster that could never run so many pieces of work at once."""
     try:
         import ray
         import ray.util
@@ -102,15 +103,22 @@ def cluster(address: str | None, *, cpus: int = 1, gpus: float = 0) -> Iterator[
     except ConnectionError as error:
         raise ValueError(f"no Ray cluster answers at {address}: {error}") from error
     try:
-        there = ray.cluster_resources()
-        if there.get("GPU", 0) < gpus or there.get("CPU", 0) < cpus:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        room = sum(_pieces(node, cpus, gpus) for node in nodes)
+        if room < n_pieces:
             raise ValueError(
-                f"the Ray cluster has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} GPUs, but the work "
-                f"asks for {cpus} and {gpus:g}: it would wait for ever; ask for less, or start more nodes"
+                f"the Ray cluster's {len(nodes)} nodes have room for {room} pieces of work with {cpus} cores and "
+                f"{gpus:g} GPUs, but {n_pieces} are asked for: they would wait for ever; ask for less, or start more"
             )
         yield ray
     finally:
         ray.shutdown()
+
+
+def _pieces(node: dict[str, float], cpus: int, gpus: float) -> int:
+    """How many pieces of work fit on a node at once."""
+    by_cpu = node.get("CPU", 0) // cpus
+    return int(min(by_cpu, node.get("GPU", 0) // gpus) if gpus else by_cpu)
 
 
 def _result(ray: Any, reference: Any) -> Any:

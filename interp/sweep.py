@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from interp.claim import Claim, Item, Preset
-from interp.engine import Engine, Local, rows_file
+from interp.engine import Engine, Local, clear, rows_file
 from interp.figures import save_figures
 from interp.runs import run_directory
 from interp.verdict import Verdict
@@ -85,5 +85,8 @@ def _measure_missing(
     if len(missing) < len(items):
         report(f"{claim.id}: {len(items) - len(missing)} of {len(items)} items are done already")
     pace.skip(len(items) - len(missing))
+    for item in items:
+        if item not in missing:
+            clear(out, item)  # a kill may have come between its rows and this
     for item, seconds in engine.measured(claim.id, missing, out):
         report(f"{claim.id} {item.name}: {seconds:.0f} s {pace.done()}")

@@ -27,10 +27,11 @@ class Zygote:
             command, cwd=HERE.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, words: list[str], kill_after: float | None = None) -> dict:
+    def run(self, words: list[str], kill_after: float | None = None, kill_with_children: int = 0) -> dict:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        print(json.dumps({"words": words, "kill_after": kill_after}), file=self.process.stdin, flush=True)
+        order = {"words": words, "kill_after": kill_after, "kill_with_children": kill_with_children}
+        print(json.dumps(order), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline())
 
     def close(self) -> None:
@@ -131,24 +132,19 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(name, z
 
 @pytest.mark.slow
 def test_workers_do_not_outlive_a_killed_run(zygote, tmp_path):
-    words = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "2", "--out", str(tmp_path / "r")]
-    assert zygote.run(words, kill_after=8.0)["status"] == -9
-    deadline = time.monotonic() + 20
-    while (left := spawned()) and time.monotonic() < deadline:
+    words = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--out", str(tmp_path / "r")]
+    killed = zygote.run([*words, "--workers", "2"], kill_with_children=2)
+    assert killed["status"] == -9
+    assert len(killed["children"]) >= 2
+    deadline = time.monotonic() + 30
+    while (left := [pid for pid in killed["children"] if alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
-    assert zygote.run([*words[:-3], "1", *words[-2:], "--resume"])["status"] == 0
+    assert zygote.run([*words, "--workers", "1", "--resume"])["status"] == 0
 
 
-def spawned() -> list[str]:
-    """Worker processes of multiprocessing that no longer have their parent."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes()
-            parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
-        except OSError:  # it ended meanwhile
-            continue
-        if b"multiprocessing.spawn" in words and parent == "1":
-            found.append(entry.name)
-    return found
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,7 +1,8 @@
 """A process with everything imported that forks a child for each command: a kill costs the command, not the imports.
 
 Reads orders from standard input, one JSON object a line: the command's words and, perhaps, when to kill it. Answers
-each with one line: its exit status (-9: killed), its seconds and its last line of output.
+each with one line: its exit status (-9: killed), its seconds, its last line of output and, if it was killed with
+its children alive, their process ids.
 """
 
 import json
@@ -10,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import torch
 import transformers.models.llama.modeling_llama  # noqa: F401
@@ -35,16 +37,24 @@ def child(words: list[str], output: int) -> None:
         os._exit(status)
 
 
-def carried_out(words: list[str], kill_after: float | None) -> dict:
+def children_of(parent: int) -> list[int]:
+    """The processes that `parent` has started and that are still there."""
+    files = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(pid) for file in files for pid in file.read_text().split()]
+
+
+def carried_out(words: list[str], kill_after: float | None, kill_with_children: int) -> dict:
     with tempfile.TemporaryFile("w+b") as output:
         started = time.monotonic()
         pid = os.fork()
         if pid == 0:
             child(words, output.fileno())
+        children: list[int] = []
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            if kill_after is not None and time.monotonic() - started >= kill_after:
+            late = kill_after is not None and time.monotonic() - started >= kill_after
+            if late or (kill_with_children and len(children := children_of(pid)) >= kill_with_children):
                 os.kill(pid, signal.SIGKILL)
-            time.sleep(0.001)
+            time.sleep(0.001 if kill_with_children == 0 else 0.05)
         _, status = os.waitpid(pid, 0)
         output.seek(0)
         lines = output.read().decode().splitlines()
@@ -52,6 +62,7 @@ def carried_out(words: list[str], kill_after: float | None) -> dict:
             "status": os.waitstatus_to_exitcode(status),
             "seconds": time.monotonic() - started,
             "said": lines[-1] if lines else "",
+            "children": children,
         }
 
 
@@ -60,4 +71,4 @@ if __name__ == "__main__":
     load_claims()
     for line in sys.stdin:
         order = json.loads(line)
-        print(json.dumps(carried_out(order["words"], order.get("kill_after"))), flush=True)
+        print(json.dumps(carried_out(order["words"], order["kill_after"], order["kill_with_children"])), flush=True)

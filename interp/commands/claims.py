@@ -50,8 +50,8 @@ class Run:
     """Processes on this machine, or tasks on a Ray cluster; rows do not depend on it."""
     address: str | None = None
     """With --engine ray: the cluster, such as auto or ray://host:10001; otherwise one is started on this machine."""
-    item_gpus: float | None = None
-    """With --engine ray: GPUs of each item (default: 1 for the paper preset, else 0); 0.25 puts four on one."""
+    item_gpus: float = 0.0
+    """With --engine ray: GPUs of each item; 0.25 puts four on one."""
     record: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Also enter the verdicts into this JSON file, replacing earlier ones of the same claims."""
 
@@ -94,12 +94,12 @@ def run_claims(options: Run) -> None:
     """Runs the claims one after another and prints the verdicts."""
     from rich.console import Console
 
-    from interp.board import entered, stored
+    from interp.board import enter, stored
     from interp.report import write_report
     from interp.runs import check_directory
     from interp.sweep import Pace, run_claim, seeded
     from interp.verdict import verdict_table
-    from probes.atomic import write_json
+    from probes.atomic import remove_leftovers
 
     if not options.ids:
         raise ValueError("name at least one claim, or all; cotlens claims list shows them")
@@ -111,7 +111,9 @@ def run_claims(options: Run) -> None:
     ledger = options.out / "verdicts.json"
     if (options.out / "report.html").exists() and not ledger.exists():
         raise ValueError(f"{options.out} holds a report.html that no run of claims made; choose another directory")
-    ledgers = {ledger: stored(ledger)} | ({options.record: stored(options.record)} if options.record else {})
+    ledgers = [ledger, *([options.record] if options.record else [])]
+    for file in ledgers:
+        stored(file)  # refuses at once what could not be added to
     presets = [seeded(claim.preset(options.preset), options.seeds) for claim in claims]
     if options.seeds is not None and all(preset.seeds == 1 for preset in presets):
         raise ValueError("these claims replicate over problems, not over seeds: --seeds does not apply")
@@ -133,8 +135,9 @@ def run_claims(options: Run) -> None:
     Console().print(verdict_table(verdicts))
     for verdict in verdicts:
         print(f"{verdict.claim} {verdict.part}: {verdict.note}")
-    for file, earlier in ledgers.items():
-        write_json(file, entered(earlier, directories))
+    for file in ledgers:
+        enter(file, directories)
+    remove_leftovers(options.out)
     write_report([options.out], options.out / "report.html")
     print(f"rows, verdicts and figures are in {options.out}; open {options.out / 'report.html'} in a browser")
 
@@ -146,11 +149,10 @@ def _engine(options: Run) -> "Engine":
     if options.workers < 1:
         raise ValueError(f"--workers must be at least 1, got {options.workers}")
     if options.engine == "ray":
-        gpus = options.item_gpus if options.item_gpus is not None else float(options.preset == "paper")
-        if gpus < 0:
-            raise ValueError(f"--item-gpus must be 0 or more, got {gpus:g}")
-        return OnRay(options.address, gpus)
-    if options.address is not None or options.item_gpus is not None:
+        if options.item_gpus < 0:
+            raise ValueError(f"--item-gpus must be 0 or more, got {options.item_gpus:g}")
+        return OnRay(options.address, options.item_gpus)
+    if options.address is not None or options.item_gpus:
         raise ValueError("--address and --item-gpus need --engine ray")
     return Local(options.workers)
 

@@ -107,7 +107,7 @@ def main(arguments: Sequence[str]) -> None:
         problems, conditions, options.seed, options.keep_tokens, options.paper_mode, batch_size=options.batch_size
     )
     measured = _measured_here(options, request) if options.engine == "local" else _measured_on_ray(options, request)
-    identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN}
+    identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": _threads(options)}
     with run_directory(options.out, {"command": "entropy", **identity}, options.resume):
         table = measured(options.model, options.out, "")
         verdicts = _conclude(wen2024_fig6.judge, wen2024_fig6.figures, table, options.out)
@@ -156,7 +156,7 @@ def _measured_on_ray(options: Entropy, request: Request) -> Measure:
 
     def measured(name: str, out: Path, prefix: str) -> pd.DataFrame:
         load = partial(_measurer, options, request)
-        with sharded(load, options.actors, options.address, options.threads or 1, options.actor_gpus) as calls:
+        with sharded(load, options.actors, options.address, _threads(options), options.actor_gpus) as calls:
             ((identity, groups),) = calls("begin", [None])
             with progress(f"measuring {name}", len(request.problems), "problems") as update:
                 return collect(
@@ -169,8 +169,13 @@ def _measured_on_ray(options: Entropy, request: Request) -> Measure:
 
 def _measurer(options: Entropy, request: Request) -> Measurer:
     """What an actor holds."""
-    torch.set_num_threads(options.threads or 1)
+    torch.set_num_threads(_threads(options))
     return Measurer(_loaded(options, options.model), request)
+
+
+def _threads(options: Entropy) -> int:
+    """How many threads compute, which decides the last digits of the rows."""
+    return options.threads or (torch.get_num_threads() if options.engine == "local" else 1)
 
 
 def _loaded(options: Entropy, name: str) -> LoadedModel:

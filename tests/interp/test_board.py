@@ -1,11 +1,12 @@
 """The board: every verdict once, other text untouched."""
 
 import math
+import threading
 from dataclasses import replace
 
 import pytest
 
-from interp.board import END, START, board, entered, with_board
+from interp.board import END, START, board, enter, stored, with_board
 from interp.statistics import Interval
 from interp.verdict import judged
 from probes.atomic import write_json
@@ -66,8 +67,23 @@ def test_a_file_without_its_two_markers_is_refused(text):
 def test_new_verdicts_replace_those_of_the_same_claim(tmp_path):
     for name, claim in (("x", "b2024/fig1"), ("y", "a2024/fig1")):
         write_json(tmp_path / name / "verdicts.json", [{"claim": claim, "verdicts": [], "command": "new"}])
-    earlier = [{"claim": "c2024/fig1", "command": "old"}, {"claim": "b2024/fig1", "command": "old"}]
-    found = entered(earlier, [tmp_path / "x", tmp_path / "y"])
-    assert [(r["claim"], r["command"]) for r in found] == [
+    ledger = tmp_path / "ledger" / "verdicts.json"
+    old = {"verdicts": [], "command": "old"}
+    write_json(ledger, [{"claim": "c2024/fig1", **old}, {"claim": "b2024/fig1", **old}])
+    enter(ledger, [tmp_path / "x", tmp_path / "y"])
+    assert [(r["claim"], r["command"]) for r in stored(ledger)] == [
         ("a2024/fig1", "new"), ("b2024/fig1", "new"), ("c2024/fig1", "old"),
     ]  # fmt: skip
+
+
+def test_commands_that_end_at_once_lose_nothing(tmp_path):
+    names = [f"a2024/fig{i}" for i in range(12)]
+    for i, claim in enumerate(names):
+        write_json(tmp_path / str(i) / "verdicts.json", [{"claim": claim, "verdicts": [], "command": "new"}])
+    ledger = tmp_path / "verdicts.json"
+    threads = [threading.Thread(target=enter, args=(ledger, [tmp_path / str(i)])) for i in range(len(names))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(run["claim"] for run in stored(ledger)) == sorted(names)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from interp.cli import main
 
 pytest.importorskip("ray")
 CLAIM = ["claims", "run", "wen2024/fig3b", "--preset", "smoke"]
+CLUSTERS: dict[str, int] = {}
+"""The process that started the cluster at an address."""
 CLUSTER = """
 from ray.cluster_utils import Cluster
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "num_gpus": 0, "include_dashboard": False})
@@ -33,6 +36,7 @@ def address():
     )
     assert process.stdout is not None
     found = next(line for line in iter(process.stdout.readline, "") if line.count(":") == 1)
+    CLUSTERS[found.strip()] = process.pid
     yield found.strip()
     process.communicate("\n", timeout=60)
 
@@ -42,30 +46,37 @@ def cotlens(*words: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def workers(title: str) -> list[int]:
-    """Process ids of Ray's workers at work on `title`."""
+def workers(title: str, address: str) -> list[int]:
+    """Process ids of this cluster's workers at work on `title`."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if entry.read_bytes().startswith(f"ray::{title}".encode()):
-                found.append(int(entry.parent.name))
+            pid = int(entry.parent.name)
+            if entry.read_bytes().startswith(f"ray::{title}".encode()) and CLUSTERS[address] in ancestors(pid):
+                found.append(pid)
         except OSError:  # it ended meanwhile
             continue
     return found
 
 
+def ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        yield pid
+
+
 class KillOne(threading.Thread):
     """Kills one of Ray's workers soon after it began to work on `title`."""
 
-    def __init__(self, title: str, after: float) -> None:
+    def __init__(self, title: str, address: str, after: float) -> None:
         super().__init__(daemon=True)
-        self.title, self.after = title, after
+        self.title, self.address, self.after = title, address, after
         self.killed: int | None = None
 
     def run(self) -> None:
         deadline = time.monotonic() + 120
         while self.killed is None and time.monotonic() < deadline:
-            for pid in workers(self.title)[:1]:
+            for pid in workers(self.title, self.address)[:1]:
                 time.sleep(self.after)
                 os.kill(pid, signal.SIGKILL)
                 self.killed = pid
@@ -81,7 +92,7 @@ def same_files(first: Path, second: Path, *names: str) -> None:
 def test_a_killed_worker_costs_its_item_only_and_rows_are_the_same(address, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     assert main([*CLAIM, "--workers", "1", "--out", str(here)]) == 0
-    killer = KillOne("measured_bytes", after=0.3)
+    killer = KillOne("measured_bytes", address, after=0.3)
     killer.start()
     done = cotlens(*CLAIM, "--engine", "ray", "--address", address, "--out", str(there))
     assert done.returncode == 0, done.stderr
@@ -97,7 +108,7 @@ def test_entropy_by_two_actors_of_which_one_is_killed_gives_the_rows_of_one_proc
     here, there = tmp_path / "here", tmp_path / "there"
     options = ["--limit", "6", "--conditions", "cot", "no_cot", "--threads", "1", "--keep-tokens", "1", "--offline"]
     assert main(["entropy", *options, "--out", str(here)]) == 0
-    killer = KillOne("Loaded.call", after=2.0)
+    killer = KillOne("Loaded.call", address, after=2.0)
     killer.start()
     where = ["--engine", "ray", "--address", address, "--actors", "2"]
     done = cotlens("entropy", *options, *where, "--out", str(there))
@@ -111,7 +122,7 @@ def test_entropy_by_two_actors_of_which_one_is_killed_gives_the_rows_of_one_proc
     ("words", "message"),
     [
         (["entropy", "--model", "/nowhere", "--limit", "2"], "--model /nowhere: expected a directory"),
-        ([*CLAIM, "--item-gpus", "1"], "asks for 1 and 1: it would wait for ever"),
+        ([*CLAIM, "--item-gpus", "1"], "room for 0 pieces of work with 1 cores and 1 GPUs"),
     ],
     ids=["error of an actor", "too few GPUs"],
 )
