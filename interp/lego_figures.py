@@ -13,8 +13,6 @@ GROUP_STYLE = {
     "S5": {"color": VERMILION, "marker": "s", "linestyle": "--"},
 }
 
-PLAIN_TICKS = {"facts": [20, 50, 100, 200, 500], "points": [3, 5, 10, 20]}
-
 
 def _length_axis(axes: Axes, lengths: list[int]) -> None:
     axes.set_xscale("log", base=2)
@@ -172,39 +170,36 @@ def draw_dilution(targets: pd.DataFrame) -> Figure:
 
 
 def draw_ladder(found: pd.DataFrame) -> Figure:
-    """The length every group reaches: against its number of facts, its points, and the attention on its targets."""
+    """By group, from few facts to many: the length reached and the attention off the targets; a point is a seed."""
     kinds = {
         (True, True): ("simply transitive, solvable", BLUE, "o"),
         (False, True): ("not simply transitive, solvable", ORANGE, "^"),
         (False, False): ("not simply transitive, not solvable", VERMILION, "s"),
         (True, False): ("simply transitive, not solvable", PURPLE, "D"),
     }
-    means = found.groupby("group")[["reach", "facts", "points", "mass", "simple", "solvable"]].mean()
-    spread = found.groupby("group")["reach"].agg(["min", "max"])
-    panels = {"facts": "facts |G||Y| to learn", "points": "points |Y|", "mass": "attention on both targets, length 5"}
+    groups = found.groupby("group")[["facts", "points"]].first().sort_values(["facts", "points"])
+    place = {group: index for index, group in enumerate(groups.index)}
     with styled():
-        figure = new_figure(11.0, 3.9)
-        all_axes = figure.subplots(1, len(panels), sharey=True)
-        for axes, (column, label) in zip(all_axes, panels.items()):
-            for (simple, solvable), (name, colour, marker) in kinds.items():
-                of_kind = means[(means["simple"] == simple) & (means["solvable"] == solvable)]
-                if of_kind.empty:
-                    continue
-                ends = 2 ** spread.loc[of_kind.index]
-                axes.vlines(of_kind[column], ends["min"], ends["max"], color=colour, linewidth=0.8)
-                axes.scatter(of_kind[column], 2 ** of_kind["reach"], color=colour, marker=marker, s=34, label=name)
-                for group, place in of_kind.iterrows():
-                    at = place[column], 2 ** place["reach"]
-                    axes.annotate(str(group), at, (4, 3), textcoords="offset points", fontsize=7)
-            axes.set(xlabel=label, yscale="log")
-            if column in PLAIN_TICKS:
-                axes.set_xscale("log")
-                axes.set_xticks(PLAIN_TICKS[column], [str(tick) for tick in PLAIN_TICKS[column]])
-                axes.minorticks_off()
-        all_axes[0].set_ylabel(f"length with {REACHED:g} solved\n(mean over evaluations; bars: seeds)")
-        ticks = [5, 10, 20, 40, 80, 160]
-        all_axes[0].set_yticks(ticks, [str(tick) for tick in ticks])
-        all_axes[0].minorticks_off()
-        handles, labels = all_axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, fontsize=8, loc="outside upper center", ncols=4)
+        figure = new_figure(0.85 * len(groups) + 1.2, 5.8)
+        above, below = figure.subplots(2, 1, sharex=True)
+        for (simple, solvable), (name, colour, marker) in kinds.items():
+            of_kind = found[(found["simple"] == simple) & (found["solvable"] == solvable)]
+            if of_kind.empty:
+                continue
+            at = of_kind["group"].map(place)
+            look = {"color": colour, "marker": marker, "s": 22, "alpha": 0.7}
+            above.scatter(at, 2 ** of_kind["reach"], **look, label=name)
+            below.scatter(at, 1 - of_kind["mass"], **look)
+            means = of_kind.groupby("group")[["reach", "mass"]].mean()
+            ends = [(place[group] - 0.25, place[group] + 0.25) for group in means.index]
+            above.hlines(2 ** means["reach"], *zip(*ends), color=colour)
+            below.hlines(1 - means["mass"], *zip(*ends), color=colour)
+        names = [f"{group.replace('-regular', '')}{' on itself' if '-r' in group else ''}" for group in groups.index]
+        labels = [f"{name}\n{row.facts} facts\n{row.points} points" for name, row in zip(names, groups.itertuples())]
+        below.set_xticks(range(len(groups)), labels, fontsize=8)
+        below.set(ylabel="attention off\nboth targets, length 5", ylim=(0, None))
+        above.set(ylabel=f"length with {REACHED:g} solved\n(mean over evaluations)", yscale="log")
+        above.set_yticks([5, 10, 20, 40, 80, 160], ["5", "10", "20", "40", "80", "160"])
+        above.minorticks_off()
+        above.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         return figure
