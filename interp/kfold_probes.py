@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
 
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
-    import torch
-
     from toy_models.hop_training import HopResult
-    from toy_models.models.encoder import HookedEncoder
     from toy_models.tasks.kfold import KFold
 
 
@@ -60,62 +56,45 @@ def mass_rows(
 def probe_rows(
     result: "HopResult", n_sequences: int, labels: Mapping[str, Any], place: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """Held-out accuracy of linear probes for the 1-, 2-, 3-, ..., k-hop at every layer, and for an untrained encoder.
+    """Held-out balanced accuracy of linear probes for the 1-, 2-, 3-, ..., k-hop at every layer, with its baselines.
 
-    Metrics `probe_accuracy` and `untrained_accuracy`; layer 0 is the embedding, layer l the residual stream after
-    block l - 1. A probe is one logistic regression over all positions, fitted to one half of the sequences and
-    tested on the other. The model is told the last hop.
+    Metrics `probe_accuracy`, `untrained_accuracy`, `control_accuracy` (a random label for each position and token),
+    `shuffled_accuracy`; layer 0 is the embedding, layer l the residual stream after block l - 1. A probe is one
+    logistic regression over all positions, fitted to one half of the sequences and tested on the other. The model is
+    told the last hop.
     """
     import torch
 
-    from toy_models.hop_training import fresh_encoder
+    from probes.linear import linear_probe
+    from probes.stream import ActivationStream
+    from toy_models.hop_training import fresh_encoder, with_hop
     from toy_models.tasks.kfold import hop_results
 
-    task = result.task
-    inputs = _fresh(task, 2 * n_sequences).inputs
-    values = inputs[:, int(task.hop_token) :].view(-1, task.k, task.n)
-    hidden = torch.tensor(task.hidden)
-    targets = {hop: hop_results(values, hidden, hop).flatten(1).numpy() for hop in range(1, task.k + 1)}
-    untrained = fresh_encoder(task, result.model.config, seed=task.hidden_seed + 1)
-    tables = []
-    for metric, model in (("probe_accuracy", result.model), ("untrained_accuracy", untrained)):
-        for layer, features in enumerate(_states(model, task, inputs)):
-            for hop, target in targets.items():
-                accuracy = held_out_accuracy(features, target)
-                where = {"layer": layer, "setting": setting(**place, hop=hop)}
-                tables.append(table(metric=metric, value=accuracy, **where, **labels))
-    return concat(tables)
-
-
-def held_out_accuracy(
-    features: Float[np.ndarray, "sequence pos d"], targets: Int[np.ndarray, "sequence pos"]
-) -> float:
-    """Accuracy of a logistic regression on the second half of the sequences, fitted to the first half."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    half = len(features) // 2
-    flat = features.reshape(-1, features.shape[-1]), targets.reshape(-1)
-    cut = half * features.shape[1]
-    probe = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, max_iter=100, tol=1e-3))
-    probe.fit(flat[0][:cut], flat[1][:cut])
-    return float(probe.score(flat[0][cut:], flat[1][cut:]))
-
-
-def _states(
-    model: "HookedEncoder", task: "KFold", inputs: "Int[torch.Tensor, 'batch pos']"
-) -> list[Float[np.ndarray, "sequence pos d"]]:
-    """The residual stream at the kN positions before the first and after every block, told the last hop."""
-    import torch
-
-    from toy_models.hop_training import with_hop
-
-    last = model.config.n_layers - 1
+    task, last = result.task, result.model.config.n_layers - 1
+    inputs, offset = _fresh(task, 2 * n_sequences).inputs, int(task.hop_token)
+    tokens = inputs[:, offset:]
+    values, hidden = tokens.view(-1, task.k, task.n), torch.tensor(task.hidden)
+    groups = np.repeat(np.arange(len(inputs)), task.k * task.n)
+    types = (torch.arange(task.k * task.n) * task.n + tokens).flatten().numpy()
     names = ["blocks.0.hook_resid_pre", *(f"blocks.{layer}.hook_resid_post" for layer in range(last + 1))]
-    with torch.no_grad():
-        _, cache = model.run_with_cache(with_hop(task, inputs, len(task.hops) - 1), names_filter=names)
-    return [cache[name][:, int(task.hop_token) :].numpy() for name in names]
+    told = with_hop(task, inputs, len(task.hops) - 1)
+    untrained = fresh_encoder(task, result.model.config, seed=task.hidden_seed + 1)
+    streams = (ActivationStream(model, told, names) for model in (result.model, untrained))
+    rng, tables = np.random.default_rng(task.hidden_seed), []
+    for layer, ((_, features), (_, blank)) in enumerate(zip(*streams, strict=True)):
+        rows, blank_rows = (of[:, offset:].reshape(len(groups), -1) for of in (features, blank))
+        for hop in range(1, task.k + 1):
+            target = hop_results(values, hidden, hop).flatten().numpy()
+            found = linear_probe(rows, blank_rows, target, types, groups, rng)
+            where = {"layer": layer, "setting": setting(**place, hop=hop)}
+            accuracies = {
+                "probe_accuracy": found.accuracy,
+                "untrained_accuracy": found.untrained,
+                "control_accuracy": found.control,
+                "shuffled_accuracy": found.shuffled,
+            }
+            tables.append(table(metric=list(accuracies), value=list(accuracies.values()), **where, **labels))
+    return concat(tables)
 
 
 def _fresh(task: "KFold", n_sequences: int):

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from interp.kfold import TheoryRun, search_rows
-from interp.kfold_probes import held_out_accuracy, mass_rows, probe_rows
+from interp.kfold_probes import mass_rows, probe_rows
 from probes.rows import with_settings
 from toy_models.hop_training import HopEvaluation, HopResult, fresh_encoder, hop_task
 from toy_models.models.encoder import EncoderConfig
@@ -20,23 +19,6 @@ def untrained(told: str = "head") -> HopResult:
     task = hop_task(4, 5, told, 0)
     config = EncoderConfig(n_layers=2, n_heads=2, d_model=16)
     return HopResult(fresh_encoder(task, config, 0), task, (HopEvaluation(0, (0.2,) * 3, (1.6,) * 3),))
-
-
-def test_a_probe_finds_what_is_encoded_linearly_and_nothing_in_noise():
-    rng = np.random.default_rng(0)
-    targets = rng.integers(0, 4, (80, 10))
-    centres = rng.normal(size=(4, 6))
-    features = centres[targets] + 0.1 * rng.normal(size=(80, 10, 6))
-    assert held_out_accuracy(features, targets) > 0.99
-    assert held_out_accuracy(rng.normal(size=(80, 10, 6)), targets) < 0.35
-
-
-def test_a_probe_is_scored_on_sequences_it_has_not_seen():
-    """Labels that can only be memorised: features identify the sequence, labels are random."""
-    rng = np.random.default_rng(0)
-    features = np.repeat(np.eye(40)[:, None], 5, axis=1)
-    targets = np.repeat(rng.integers(0, 2, (40, 1)), 5, axis=1)
-    assert held_out_accuracy(features, targets) < 0.9
 
 
 @pytest.mark.parametrize("told", ["head", "token"])
@@ -71,6 +53,26 @@ def test_an_untrained_model_is_its_own_baseline():
     deep = rows[rows["hop"] == 4].groupby("metric")["value"].max()
     assert deep["probe_accuracy"] < 0.45
     assert deep["untrained_accuracy"] < 0.45
+    assert deep["shuffled_accuracy"] < 0.45
+
+
+def test_a_hop_written_into_a_layer_is_found_there_and_not_before():
+    result = untrained()
+    task = result.task
+
+    def written(resid, hook):
+        """The 4-hop of every position as a one-hot vector, in place of what the first block left."""
+        hops = task.results(current["inputs"])[:, -1]
+        return torch.nn.functional.one_hot(hops, resid.shape[-1]).to(resid.dtype)
+
+    current = {}
+    original = result.model.forward
+    result.model.forward = lambda tokens: (current.update(inputs=tokens), original(tokens))[1]  # pyright: ignore
+    result.model.blocks[0].hook_resid_post.add_hook(written, is_permanent=True)
+    rows = with_settings(probe_rows(result, 24, LABELS, {"n": 5}))
+    found = rows[(rows["metric"] == "probe_accuracy") & (rows["hop"] == 4)].set_index("layer")["value"]
+    assert found[0] < 0.45
+    assert found[1] == 1
 
 
 def test_a_search_finds_the_smallest_sufficient_size_from_below_and_from_above():
