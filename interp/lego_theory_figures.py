@@ -64,7 +64,7 @@ def draw_powers(found: Mapping[str, pd.DataFrame]) -> Figure:
         for axes in (left, right):
             axes.set(xscale="log", yscale="log", xlabel="number of tokens $d$")
             axes.set_xticks(sizes, [str(size) for size in sizes])
-            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
             axes.yaxis.set_major_formatter("{x:g}")
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_minor_locator(NullLocator())
@@ -112,5 +112,8 @@ def draw_stages(accuracy: pd.DataFrame) -> Figure:
             axes.minorticks_off()
             axes.set(xlabel="length of the sentence", ylim=(-0.03, 1.03), title=group)
         all_axes[0].set_ylabel("share of sentences\nwith all steps right")
-        all_axes[0].legend(fontsize=8, title="trained up to", title_fontsize=8, loc="lower left")
+        legend = all_axes[0].legend(
+            fontsize=8, title="trained up to", title_fontsize=8, loc="lower left", frameon=True
+        )
+        legend.get_frame().set(alpha=1, linewidth=0)  # the marked lengths stay behind it
         return figure
