@@ -19,7 +19,13 @@ Found at cpu: they do matter more. From -0.75 nats intact, the final answer fall
 270 heads and to -1.23 without 27 others of the same layers (means in their place; difference 1.97 [1.10, 2.98]).
 Chosen without the sink the difference doubles, 4.30 [3.13, 5.53]: some heads are sparse only because they rest on the
 first token, and these dilute the group. Zeros in place of means say the same. The numbers inside the steps suffer in
-the same order, so the sparsest heads are not special to the final answer.
+the same order, so the sparsest heads are not special to the final answer. On 40 problems of GSM8K's test set all four
+differences lie between 1.5 and 2.3 nats, with the same verdicts.
+
+Explored afterwards, not declared: 8 of the 27 sparsest heads are known ones (`cotlens heads`: previous-token,
+duplicate or induction score above 0.3 on repeated random tokens), and they carry the whole effect (2.03 nats more
+than random heads of no known kind [1.29, 2.84]); the other 19 matter less than random ones (-0.34 [-0.50, -0.19]).
+Sparsity marks heads that matter only as far as it marks heads that copy; resting on the first token is as sparse.
 """
 
 from collections.abc import Mapping, Sequence

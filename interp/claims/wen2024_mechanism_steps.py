@@ -23,7 +23,8 @@ the steps costs 5.1 nats more than its control [3.8, 6.4]; cutting it from the q
 control, which hides steps, costs 4.8 nats more. Cutting the steps from each other hardly touches the answer (0.04
 [-0.27, 0.41] more than the control), because the given text restates every result; it does cost the numbers inside
 the steps, 0.35 nats per token more than the control [0.07, 0.62]. Hiding the question from the whole continuation
-costs those numbers 0.38 nats per token, less than hiding other distant tokens of the solution.
+costs those numbers 0.38 nats per token, less than hiding other distant tokens of the solution. On 40 problems of
+GSM8K's test set: the same verdicts, but for the numbers inside the steps, 0.18 [-0.06, 0.50], inconclusive.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from interp.cli import main
+from interp.commands.heads import summary
 from probes import rows
 
 
@@ -37,6 +39,36 @@ def test_resume_of_a_finished_run_changes_nothing(run, capsys):
     assert main([*arguments, "--seed", "1", "--resume"]) == 2
     assert "holds another run (seed: 0 there, 1 here)" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def made_up(n: int, copied: float, seed: int = 0):
+    """Six heads on n problems: head 1.2 copies, the others score zero on average; sinks differ by head only."""
+    generator, tables = np.random.default_rng(seed), []
+    layer, head = np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)
+    for unit in range(n):
+        values = generator.normal(0, 0.1, 6) + np.where((layer == 1) & (head == 2), copied, 0)
+        names = {"run": "m", "unit": f"p{unit}", "condition": "cot_clean"}
+        tables.append(rows.table(**names, layer=layer, head=head, metric="copy_from_question", value=values))
+        tables.append(
+            rows.table(**names, layer=layer, head=head, metric="sink", value=0.2 + 0.1 * layer + 0.01 * head)
+        )
+        tables.append(rows.table(**names, metric="sink_chance", value=0.05))
+    return rows.concat(tables).sample(frac=1, random_state=0)
+
+
+def test_the_summary_names_the_copying_head_and_tests_it_over_all_heads():
+    found = summary(made_up(20, copied=0.3), top=2)
+    assert [(r["kind"], r["layer"], r["head"]) for r in found[:2]] == [("sink", 1, 2), ("sink", 1, 1)]
+    assert found[0]["score"] == pytest.approx(0.32)
+    assert found[0]["chance"] == pytest.approx(0.05)
+    assert found[0]["p_familywise"] is None, "sink mass is not zero by chance"
+    best = found[2]
+    assert (best["kind"], best["layer"], best["head"]) == ("copy_from_question", 1, 2)
+    assert best["p_familywise"] < 0.01
+    assert best["clear_heads"] == 1
+    chance = [summary(made_up(20, copied=0.0, seed=seed), top=1)[-1]["clear_heads"] > 0 for seed in range(20)]
+    assert sum(chance) <= 4, "at a familywise 5%, five or more of twenty have p = 0.003"
+    assert summary(made_up(4, copied=0.3), top=1)[-1]["p_familywise"] is None, "four problems cannot reach 0.05"
 
 
 @pytest.mark.parametrize(
