@@ -43,17 +43,17 @@ def test_resume_of_a_finished_run_changes_nothing(run, capsys):
 
 def made_up(n: int, copied: float, seed: int = 0):
     """Six heads on n problems: head 1.2 copies, the others score zero on average; sinks differ by head only."""
-    generator, tables = np.random.default_rng(seed), []
-    layer, head = np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)
-    for unit in range(n):
-        values = generator.normal(0, 0.1, 6) + np.where((layer == 1) & (head == 2), copied, 0)
-        names = {"run": "m", "unit": f"p{unit}", "condition": "cot_clean"}
-        tables.append(rows.table(**names, layer=layer, head=head, metric="copy_from_question", value=values))
-        tables.append(
-            rows.table(**names, layer=layer, head=head, metric="sink", value=0.2 + 0.1 * layer + 0.01 * head)
-        )
-        tables.append(rows.table(**names, metric="sink_chance", value=0.05))
-    return rows.concat(tables).sample(frac=1, random_state=0)
+    layer, head = np.tile([0, 0, 0, 1, 1, 1], n), np.tile([0, 1, 2], 2 * n)
+    noise = np.random.default_rng(seed).normal(0, 0.1, 6 * n)
+    names = {"run": "m", "condition": "cot_clean", "unit": [f"p{unit}" for unit in range(n) for _ in range(6)]}
+    values = {
+        "copy_from_question": noise + np.where((layer == 1) & (head == 2), copied, 0),
+        "sink": 0.2 + 0.1 * layer + 0.01 * head,
+    }
+    tables = [rows.table(**names, layer=layer, head=head, metric=m, value=v) for m, v in values.items()]
+    return rows.concat([*tables, rows.table(**names, metric="sink_chance", value=0.05)]).sample(
+        frac=1, random_state=0
+    )
 
 
 def test_the_summary_names_the_copying_head_and_tests_it_over_all_heads():
