@@ -56,16 +56,15 @@ def mass_rows(
 def probe_rows(
     result: "HopResult", n_sequences: int, labels: Mapping[str, Any], place: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """Held-out balanced accuracy of linear probes for the 1-, 2-, 3-, ..., k-hop at every layer, with its baselines.
+    """Held-out balanced accuracy of linear probes for the 1-, 2-, 3-, ..., k-hop at every layer, with two baselines.
 
-    Metrics `probe_accuracy`, `untrained_accuracy`, `control_accuracy` (a random label for each position and token),
-    `shuffled_accuracy`; layer 0 is the embedding, layer l the residual stream after block l - 1. A probe is one
-    logistic regression over all positions, fitted to one half of the sequences and tested on the other. The model is
-    told the last hop.
+    Metrics `probe_accuracy`, `untrained_accuracy`, and `control_accuracy` (random labels by position and token);
+    layer 0 is the embedding, layer l the residual stream after block l - 1. A probe is one logistic regression over
+    all positions, fitted to one half of the sequences and tested on the other. The model is told the last hop.
     """
     import torch
 
-    from probes.linear import linear_probe
+    from probes.linear import balanced_accuracy, predictions, random_labels, split_groups
     from probes.stream import ActivationStream
     from toy_models.hop_training import fresh_encoder, with_hop
     from toy_models.tasks.kfold import hop_results
@@ -75,25 +74,24 @@ def probe_rows(
     tokens = inputs[:, offset:]
     values, hidden = tokens.view(-1, task.k, task.n), torch.tensor(task.hidden)
     groups = np.repeat(np.arange(len(inputs)), task.k * task.n)
-    types = (torch.arange(task.k * task.n) * task.n + tokens).flatten().numpy()
+    rng = np.random.default_rng(task.hidden_seed)
+    fit, test = split_groups(groups, rng)
+    control = random_labels((torch.arange(task.k * task.n) * task.n + tokens).flatten().numpy(), task.n, rng)
     names = ["blocks.0.hook_resid_pre", *(f"blocks.{layer}.hook_resid_post" for layer in range(last + 1))]
     told = with_hop(task, inputs, len(task.hops) - 1)
     untrained = fresh_encoder(task, result.model.config, seed=task.hidden_seed + 1)
     streams = (ActivationStream(model, told, names) for model in (result.model, untrained))
-    rng, tables = np.random.default_rng(task.hidden_seed), []
+    tables = []
     for layer, ((_, features), (_, blank)) in enumerate(zip(*streams, strict=True)):
-        rows, blank_rows = (of[:, offset:].reshape(len(groups), -1) for of in (features, blank))
+        trained_rows, blank_rows = (of[:, offset:].reshape(len(groups), -1) for of in (features, blank))
+        probed = [("control_accuracy", 0, trained_rows, control)]
         for hop in range(1, task.k + 1):
             target = hop_results(values, hidden, hop).flatten().numpy()
-            found = linear_probe(rows, blank_rows, target, types, groups, rng)
+            probed += [("probe_accuracy", hop, trained_rows, target), ("untrained_accuracy", hop, blank_rows, target)]
+        for metric, hop, rows, target in probed:
+            accuracy = balanced_accuracy(target[test], predictions(rows, target, fit, test))
             where = {"layer": layer, "setting": setting(**place, hop=hop)}
-            accuracies = {
-                "probe_accuracy": found.accuracy,
-                "untrained_accuracy": found.untrained,
-                "control_accuracy": found.control,
-                "shuffled_accuracy": found.shuffled,
-            }
-            tables.append(table(metric=list(accuracies), value=list(accuracies.values()), **where, **labels))
+            tables.append(table(metric=metric, value=accuracy, **where, **labels))
     return concat(tables)
 
 
