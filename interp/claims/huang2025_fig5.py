@@ -4,6 +4,10 @@ Sizes and training as in fig1a, theory-like model. A single layer without positi
 precedes a query, so the paper's permutation changes nothing but rounding; it is measured all the same. A test that
 could fail is added: only the variables by which predicates refer to the previous answer (their third tokens) are
 moved on by one predicate, everything else staying where it is. Attention should move to where the variable went.
+
+Found at the cpu preset: it does, wholly. The predicate that names the variable has 0.51 of the attention for C6 and
+0.50 for S5, as in the order of the chain; the one in its old place has 0.001 at most, also when nothing but the
+variables has moved.
 """
 
 from collections.abc import Mapping, Sequence
