@@ -13,8 +13,9 @@ the stabiliser; so the number of points is one of the sizes that are compared.
 Found at the cpu preset: once a group is learned, it does not matter which. All ten reach about the same length (21 to
 29, means over seeds and evaluations), solvable or not, simply transitive or not, with 18 or 600 facts. The paper's
 mechanism is there, and small: attention off the two targets is 0.015 to 0.020 with 3 to 5 points and 0.004 to 0.008
-with 6 to 24, whether the action is simply transitive (C24) or not (D12, D17); but the length does not follow it. A
-reason that was not tested: every answer also names the next variable, which no distractor knows.
+with 6 to 24, whether the action is simply transitive (C24) or not (D12, D17); but the length does not follow it. That
+an answer also names the next variable, which no distractor knows, is not why: trained on the loss of the states alone
+at length 5, S5 and A5 still have 0.97 to 0.98 of their attention on the targets, C6 and C24 0.99 (two seeds each).
 """
 
 from collections.abc import Mapping, Sequence
