@@ -143,7 +143,7 @@ def trained(
     return train_lego(run.task, run.decoder, (*run.stages, *more), run.seed, at, on_point)
 
 
-def accuracy_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: float) -> pd.DataFrame:
+def accuracy_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: int) -> pd.DataFrame:
     """The share of sentences with all steps right, by length, and the loss at the training length."""
     from toy_models.lego_generation import share_solved
     from toy_models.lego_training import held_out_loss

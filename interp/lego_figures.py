@@ -14,9 +14,10 @@ GROUP_STYLE = {
 }
 
 
-def _length_axis(axes: Axes, lengths: list[int]) -> None:
+def _length_axis(axes: Axes, lengths: pd.Series) -> None:
     axes.set_xscale("log", base=2)
-    axes.set_xticks(lengths, [str(length) for length in lengths])
+    ticks = sorted(lengths.unique())
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
 
 
@@ -36,7 +37,7 @@ def draw_accuracy(accuracy: pd.DataFrame) -> Figure:
                     axes.plot(line["length"], line["value"], color=style["color"], linewidth=0.7, alpha=0.5)
                 mean = of_group.groupby("length")["value"].mean()
                 axes.plot(mean.index, mean, **style, label=group)
-            _length_axis(axes, sorted(last["length"].unique()))
+            _length_axis(axes, last["length"])
             axes.set(title=f"{condition} model", xlabel="length of the sentence (trained at 5)", ylim=(-0.03, 1.03))
         all_axes[0].set_ylabel("share of sentences\nwith all steps right")
         all_axes[-1].legend(title="mean over seeds", fontsize=9, title_fontsize=9)
@@ -111,7 +112,7 @@ def draw_stages(accuracy: pd.DataFrame) -> Figure:
                 for _, line in of_stage.groupby("unit"):
                     line = line.sort_values("length")
                     axes.plot(line["length"], line["value"], color=style["color"], linewidth=0.5, alpha=0.5)
-            _length_axis(axes, sorted(accuracy["length"].unique()))
+            _length_axis(axes, accuracy["length"])
             axes.set(title=condition.split(", ", 1)[1], xlabel="length of the sentence", ylim=(-0.03, 1.03))
             axes.title.set_fontsize(9)
         all_axes[0].set_ylabel("share of sentences\nwith all steps right")

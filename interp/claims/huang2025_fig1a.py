@@ -84,7 +84,7 @@ CHANGED = tuple(
         {"change": "340 variables", "n_variables": 340},
     )
 )
-SMOKE = {"d_token": 8, "d_mlp": 32, "n_variables": 12, "first": 20, "steps": 20, "evaluations": 2, "n_test": 8}
+SMOKE = {"d_token": 8, "d_mlp": 32, "n_variables": 12, "first": 3, "steps": 4, "evaluations": 2, "n_test": 8}
 PAPER = {"d_token": 64, "d_mlp": 1024, "first": 2000, "steps": 20_000, "evaluations": 20, "n_test": 1000}
 
 

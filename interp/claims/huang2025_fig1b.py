@@ -62,7 +62,7 @@ class Fig1b:
 BASE = replace(THEORY, group="S5", steps=300)
 PRESETS = {
     "smoke": Fig1b(
-        replace(BASE, d_token=8, d_mlp=32, n_variables=24, first=20, steps=20, lengths=(5, 10, 20), n_test=8),
+        replace(BASE, d_token=8, d_mlp=32, n_variables=24, first=3, steps=4, lengths=(5, 10, 20), n_test=8),
         doublings=2, steps=3, seeds=2,
     ),
     "cpu": Fig1b(BASE, doublings=3, steps=300, seeds=5),

@@ -41,7 +41,7 @@ class Fig5:
 
 
 PRESETS = {
-    "smoke": Fig5(replace(THEORY, d_token=8, d_mlp=32, n_variables=12, first=20, steps=20, n_test=8), seeds=2),
+    "smoke": Fig5(replace(THEORY, d_token=8, d_mlp=32, n_variables=12, first=3, steps=4, n_test=8), seeds=2),
     "cpu": Fig5(THEORY, seeds=5),
     "paper": Fig5(replace(THEORY, d_token=64, d_mlp=1024, first=2000, steps=20_000, n_test=100), seeds=10),
 }

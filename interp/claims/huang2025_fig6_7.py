@@ -44,7 +44,7 @@ class Fig67:
 
 
 RUNS = tuple(replace(run, lengths=(10, 20)) for run in (STANDARD, THEORY))
-SMOKE = {"d_token": 8, "d_mlp": 32, "n_variables": 24, "first": 20, "steps": 20, "n_test": 8}
+SMOKE = {"d_token": 8, "d_mlp": 32, "n_variables": 24, "first": 3, "steps": 4, "n_test": 8}
 PAPER = {"d_token": 64, "d_mlp": 1024, "first": 2000, "steps": 20_000, "n_test": 100}
 PRESETS = {
     "smoke": Fig67(tuple(replace(run, **SMOKE) for run in RUNS), seeds=2),

@@ -65,7 +65,7 @@ LADDER = ("S3", "S3-regular", "C6", "A4", "A4-regular", "D12", "A5", "C24", "D17
 PRESETS = {
     "smoke": WhatMatters(
         replace(
-            BASE, d_token=8, d_mlp=32, n_variables=12, first=10, steps=10, evaluations=2, lengths=(5, 10), n_test=8
+            BASE, d_token=8, d_mlp=32, n_variables=12, first=2, steps=2, evaluations=2, lengths=(5, 10), n_test=8
         ),
         LADDER, seeds=2,
     ),
