@@ -11,7 +11,10 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
-EXPECTED = {"01_quickstart", "02_is_cot_really_sparser", "03_birth_of_sparse_attention", "05_write_your_own"}
+EXPECTED = {
+    "01_quickstart", "02_is_cot_really_sparser", "03_birth_of_sparse_attention", "04_length_generalisation",
+    "05_write_your_own",
+}  # fmt: skip
 MACHINE = re.compile(r"(?<![\w.])/(?:tmp|root|home|work|Users|opt|usr|var)/")
 LARGEST = 1_500_000
 
