@@ -12,7 +12,7 @@ from torch import Tensor
 
 from probes.dependence import dependency_mass, sink_mass, top1_hit, without_self
 from probes.entropy import normalised_entropy, row_entropy
-from probes.hooked import Hooked, n_layers, pattern_name
+from probes.hooked import Hooked, Hooks, n_layers, pattern_name
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class AttentionMeter:
             measured = (dependency_mass(at_steps, mask), top1_hit(at_steps, mask), entropy, sink_mass(at_steps))
             layers.append(torch.stack([values.double() for values in measured]))
 
-        hooks = [(pattern_name(layer), measure) for layer in range(n_layers(self.model))]
+        hooks: Hooks = [(pattern_name(layer), measure) for layer in range(n_layers(self.model))]
         self.model.run_with_hooks(inputs, fwd_hooks=hooks)
         self._add(_padded(layers), len(inputs))
 

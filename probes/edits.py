@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from probes.hooked import Hooked
+from probes.hooked import Hooked, Hooks
 
 ROWS = 2048
 """Inputs per forward, copies included: bounds the memory and keeps it near the processor."""
@@ -61,7 +61,7 @@ def _forward(model: Hooked, inputs: Tensor, edits: Sequence[Edit]) -> Tensor:
     """
     size = len(inputs)
     begins = [edit.layer if _entrance(edit.layer) in model.hook_dict else 0 for edit in edits]
-    hooks: list[tuple[str, Callable]] = []
+    hooks: Hooks = []
     for layer in sorted(set(begins) - {0}):
         copies = begins.count(layer) + (layer < begins[-1])
         hooks.append((_entrance(layer), lambda resid, hook, copies=copies: _grown(resid, size, copies)))

@@ -4,7 +4,7 @@ Both have `blocks` and `blocks.{l}.attn.hook_pattern` [batch head query key]. A 
 [batch pos head d_head]; a theory model with one head may have `hook_attn_out` [batch pos d] alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
@@ -15,6 +15,8 @@ from transformer_lens.model_bridge import TransformerBridge
 
 Hooked = TransformerBridge | HookedRootModule
 """A standard decoder or a theory model."""
+Hooks = list[tuple[str | Callable, Callable]]
+"""What `run_with_hooks` takes: names of hook points with functions of (activation, hook)."""
 
 
 def n_layers(model: Hooked) -> int:

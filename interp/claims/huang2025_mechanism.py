@@ -6,12 +6,19 @@ zero and the row is renormalised. Answer l loses predicate l + 1, or itself (it 
 clauses that it does not need, at random. In the theory-like block nothing goes round attention, so both clauses must
 come through it. In the standard block the residual stream carries the answer's own clause anyway; the same test there
 asks whether attention to it matters all the same.
+
+Found at cpu: half of it. All twenty models learned the task. Without the predicate they guess (0.17 to 0.22), and a
+random other clause is never missed (0.999 or more). The previous answer is not strictly necessary: without attention
+to it accuracy falls to 0.36 and 0.45 in the theory-like block (C6, S5) and to 0.55 and 0.49 in the standard one, far
+below 1 and above guessing, which the threshold of 0.4 refutes for S5 and leaves open for C6. One standard model of
+C6 does not need it at all. The query is that answer's own clause, so how it weighs the other clauses can still tell
+its state; that this is the leak was not tested.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
@@ -37,6 +44,11 @@ KNOCKOUTS = {
     "answer": "answer l hidden",
     "random": "a random other clause hidden",
 }
+PARTS: tuple[tuple[str, str, float, Literal["above", "below"]], ...] = (
+    ("the predicate is necessary", "predicate", DESTROYED, "below"),
+    ("the previous answer is necessary", "answer", DESTROYED, "below"),
+    ("a random clause is not", "random", INTACT, "above"),
+)
 
 
 @dataclass(frozen=True)
@@ -102,11 +114,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
         by_unit = of_run.droplevel(["condition", "group"]).sort_index()
         solved = by_unit[by_unit["accuracy_clean"] >= SOLVED]
         note = f"{len(solved)} of {len(by_unit)} models answer at least {SOLVED:.0%} rightly; only these are judged"
-        for part, name, threshold, direction in (
-            ("the predicate is necessary", "predicate", DESTROYED, "below"),
-            ("the previous answer is necessary", "answer", DESTROYED, "below"),
-            ("a random clause is not", "random", INTACT, "above"),
-        ):
+        for part, name, threshold, direction in PARTS:
             verdicts.append(
                 seed_verdict(
                     ID, f"{condition} model, {group}: {part}", solved[f"accuracy_{name}"],

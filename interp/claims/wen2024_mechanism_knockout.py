@@ -5,12 +5,16 @@ learning rate 3e-4 as in wen2024/fig8; one layer and one head, and two of each. 
 of every layer: its weights on the keys are set to zero and the row is renormalised. Answers are teacher-forced, so a
 wrong step does not spoil those after it. In one layer a key hidden from one step cannot matter to another step; that
 no other step uses it is therefore tested with the key hidden from every position.
+
+Found at cpu: supported, for both sizes. All ten models learned the task. Without S[i] step i guesses (0.50 and 0.51),
+and a random other key never matters. With one layer no other step loses a single answer; with two the others keep
+0.996, and the exception is S[1] hidden everywhere, which costs later steps of some models a little (0.75 at worst).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
@@ -36,6 +40,11 @@ EDITS = {
     "everywhere": "S[i] hidden from every position",
     "random": "a random other key hidden from step i",
 }
+PARTS: tuple[tuple[str, str, bool, float, Literal["above", "below"]], ...] = (
+    ("the step is destroyed", "at_step", True, DESTROYED, "below"),
+    ("no other step is", "everywhere", False, INTACT, "above"),
+    ("a random key does nothing", "random", True, INTACT, "above"),
+)
 
 _SMOKE = ParityRun(
     cot=True, n=8, k=2, d_model=32, d_mlp=128, lr=3e-3, budget=8_192, eval_every=1024, n_held_out=32,
@@ -75,11 +84,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
         if len(found):
             worst = found[(found["scope"] == "everywhere") & (found["hidden"] != found["at"])]["value"].min()
             note += f"; the lowest accuracy of any other step is {worst:.2f}"
-        for part, scope, own, threshold, direction in (
-            ("the step is destroyed", "at_step", True, DESTROYED, "below"),
-            ("no other step is", "everywhere", False, INTACT, "above"),
-            ("a random key does nothing", "random", True, INTACT, "above"),
-        ):
+        for part, scope, own, threshold, direction in PARTS:
             verdicts.append(
                 judged(
                     cautious_mean(_by_seed(found, scope, own), rng=0, bounds=(0, 1)),

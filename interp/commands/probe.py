@@ -1,8 +1,9 @@
 """cotlens probe RUN_DIR: attention, linear and causal probes of a finished training run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str]) -> None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out needs a directory")
     with progress(f"probing {run.task.name}", 3, "probes") as update:
-        table = probe_rows(run, options, lambda done, what: update(done, what))
+        table = probe_rows(run, options, update)
     found = summary(table)
     rows.write(out / "rows.parquet", table)
     atomic.write_json(out / "summary.json", found)
@@ -104,7 +105,7 @@ def load_run(directory: Path) -> FinishedRun:
         )
     kind = task_class(config["task"])
     try:
-        task = kind(**_frozen(config["parameters"]))
+        task = kind(**{name: _frozen(value) for name, value in config["parameters"].items()})
         decoder = DecoderConfig(**config["decoder"])
         training = TrainConfig(**{**config["training"], "dropout": Dropout(**config["training"]["dropout"])})
     except (TypeError, KeyError) as error:
@@ -119,14 +120,12 @@ def load_run(directory: Path) -> FinishedRun:
     return FinishedRun(task, trainer.model, untrained, trainer.held_out.test, str(training.seed))
 
 
-def _frozen(value):
+def _frozen(value: Any) -> Any:
     """JSON's lists as the tuples that frozen dataclasses hold."""
-    if isinstance(value, list):
-        return tuple(_frozen(part) for part in value)
-    return {name: _frozen(part) for name, part in value.items()} if isinstance(value, dict) else value
+    return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
 
 
-def probe_rows(run: FinishedRun, options: Probe, say) -> pd.DataFrame:
+def probe_rows(run: FinishedRun, options: Probe, say: Callable[[int, str], None]) -> pd.DataFrame:
     """All probes as one table."""
     condition = "cot" if getattr(run.task, "cot", False) else "no_cot"
     labels = {"run": run.task.name, "condition": condition, "unit": run.unit, "setting": ""}
