@@ -17,8 +17,11 @@ from interp.claim import register as register_claim
 from interp.sweep import run_claim
 from interp.verdict import read_verdicts
 from probes import rows
+from tests.golden import differences, stored, summary
 from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, is_causal, load_tasks, register, task_class
 from toy_models.tasks.parity import Parity
+
+GOLDEN = stored()
 
 
 def variants(kind: type) -> list[Task]:
@@ -229,6 +232,12 @@ def test_a_smoke_run_leaves_rows_verdicts_and_figures(claim, smoke_run):
         magic = b"\x89PNG" if path.suffix == ".png" else b"%PDF"
         assert path.read_bytes().startswith(magic)
         assert path.stat().st_size > 5000
+
+
+def test_a_smoke_run_finds_what_it_found_before(claim, smoke_run):
+    out, verdicts = smoke_run
+    assert claim.id in GOLDEN, f"no golden results yet; look at what it finds, then python -m tests.golden {claim.id}"
+    assert differences(summary(rows.read(out / "rows.parquet"), verdicts), GOLDEN[claim.id]) == []
 
 
 def test_the_verdict_follows_from_the_rows_alone(claim, smoke_run):
