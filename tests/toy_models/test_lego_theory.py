@@ -125,7 +125,7 @@ def test_hooks_have_the_usual_names_and_shapes():
     pattern = cache["blocks.0.attn.hook_pattern"]
     uniform = torch.ones(7, 7).tril() / torch.arange(1, 8)[:, None]
     torch.testing.assert_close(pattern, uniform.expand(4, 1, 7, 7))  # Q = 0
-    assert cache["blocks.0.attn.hook_z"].shape == (4, 1, 7, 5 * TASK.d_vocab)
+    assert cache["blocks.0.attn.hook_z"].shape == (4, 7, 1, 5 * TASK.d_vocab)
     assert cache["blocks.0.mlp.hook_pre"].shape == (4, 7, 5, TASK.d_vocab, 3)
     knocked = model.run_with_hooks(
         sampled(), fwd_hooks=[("blocks.0.attn.hook_pattern", lambda pattern, hook: 0 * pattern)]

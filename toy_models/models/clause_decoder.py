@@ -95,9 +95,9 @@ class ClauseAttention(nn.Module):
         scores = self.hook_attn_scores(scores.masked_fill(~visible, -torch.inf))
         pattern = self.hook_pattern(scores.softmax(-1))  # [batch head query key]
         if self.out is None:
-            return self.hook_z(pattern.mean(1, keepdim=True) @ values)[:, 0]
-        z = self.hook_z(pattern @ values)
-        return self.out(rearrange(z, "b h q d -> b q (h d)"))
+            return self.hook_z((pattern.mean(1, keepdim=True) @ values).transpose(1, 2))[:, :, 0]
+        z = self.hook_z((pattern @ values).transpose(1, 2))  # [batch query head d_head]
+        return self.out(rearrange(z, "b q h d -> b q (h d)"))
 
     def _split(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch head pos d_head"]:
         return rearrange(x, "b p (h d) -> b h p d", h=self.n_heads)

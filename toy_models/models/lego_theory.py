@@ -97,7 +97,7 @@ class BlockSparseAttention(nn.Module):
         embedded: Float[Tensor, "batch key width"],
         queries: Int[Tensor, "query"],
     ) -> Float[Tensor, "batch query width"]:
-        return self.hook_z(self.pattern(clauses, queries) @ embedded[:, None])[:, 0]
+        return self.hook_z((self.pattern(clauses, queries) @ embedded[:, None]).transpose(1, 2))[:, :, 0]
 
 
 class ClassNeurons(nn.Module):
