@@ -5,6 +5,7 @@ of claims are tasks that return their rows as bytes; the process that asked for 
 need no shared disk, only the same environment. A pretrained model is loaded once by each actor (`sharded`).
 """
 
+import importlib
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -93,8 +94,8 @@ class Loaded:
 def cluster(address: str | None, n_pieces: int = 1, cpus: int = 1, gpus: float = 0) -> Iterator[Any]:
     """The `ray` module, connected; refuses a cluster that could never run so many pieces of work at once."""
     try:
-        import ray
-        import ray.util
+        ray: Any = importlib.import_module("ray")
+        importlib.import_module("ray.util")
     except ImportError as error:
         raise ValueError("--engine ray needs Ray: pip install 'cotlens[ray]'") from error
     try:
@@ -128,7 +129,7 @@ def _result(ray: Any, reference: Any) -> Any:
         raise _plain(ray, error) from None
 
 
-def _plain(ray: Any, error: Exception) -> BaseException:
+def _plain(ray: Any, error: Any) -> BaseException:
     """The error of our own code, or what became of the worker in one line."""
     if isinstance(error, ray.exceptions.RayTaskError) and error.cause is not None:
         return error.cause
