@@ -176,7 +176,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
                 seed_verdict(
                     ID, f"{condition}: {part} at the longest length", ends.set_index("unit").sort_index()["value"],
                     f"share of sentences of length {length} with all steps right, after the last step",
-                    threshold, direction,
+                    threshold, direction, bounds=(0.0, 1.0),
                 )
             )  # fmt: skip
     return verdicts

@@ -132,10 +132,11 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     return [
         seed_verdict(
             ID, "before self-training the longest length is out of reach", own[0], share, FAILS, "below",
-            f"mean by stage: {by_stage}",
+            f"mean by stage: {by_stage}", (0.0, 1.0),
         ),
         seed_verdict(
-            ID, "after self-training it is solved", own[last], share, SOLVES, "above", f"mean by stage: {by_stage}"
+            ID, "after self-training it is solved", own[last], share, SOLVES, "above", f"mean by stage: {by_stage}",
+            (0.0, 1.0),
         ),
         seed_verdict(
             ID, "every stage extends the length reached", growth.min(axis=1).dropna(),
@@ -147,6 +148,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
             ID, "the labels of its own are right", labels.min(axis=1),
             "share of self-labelled sentences with every label right, least of the stages", RIGHT, "above",
             "mean by stage: " + ", ".join(f"{labels[stage].mean():.3f}" for stage in labels.columns),
+            (0.0, 1.0),
         ),
         seed_verdict(
             ID, "it is more than further training", own[last] - same[last],

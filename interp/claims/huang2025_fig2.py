@@ -75,12 +75,14 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
         note = f"on predicate l+1 {by_unit['predicate'].mean():.2f}, on answer l {by_unit['answer'].mean():.2f}"
         verdicts += [
             seed_verdict(
-                ID, f"{condition} model, {group}: attention is on the two targets", by_unit.sum(axis=1),
+                ID, f"{condition} model, {group}: attention is on the two targets",
+                by_unit.sum(axis=1).clip(upper=1.0),
                 "attention of answer l on itself and on predicate l+1, mean over l", CONCENTRATED, "above", note,
+                (0.0, 1.0),
             ),
             seed_verdict(
                 ID, f"{condition} model, {group}: there are two bands", by_unit.min(axis=1),
-                "attention of answer l on the lesser of the two, mean over l", BAND, "above", note,
+                "attention of answer l on the lesser of the two, mean over l", BAND, "above", note, (0.0, 1.0),
             ),
         ]  # fmt: skip
     return verdicts

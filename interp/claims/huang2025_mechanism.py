@@ -119,6 +119,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
                 seed_verdict(
                     ID, f"{condition} model, {group}: {part}", solved[f"accuracy_{name}"],
                     f"accuracy of the answers' states, {KNOCKOUTS[name]}", threshold, direction, note,
+                    (0.0, 1.0),
                 )
             )  # fmt: skip
     return verdicts
