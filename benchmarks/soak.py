@@ -59,9 +59,11 @@ def draw(points: list[dict], path: Path) -> None:
         memory, speed = figure.subplots(2, 1, sharex=True)
         done = [point["problems"] for point in points]
         memory.plot(done, [point["bytes"] / 2**20 for point in points], **SERIES[0])
-        memory.set(ylabel="resident memory (MB)", ylim=(0, None))
+        memory.set(ylabel="resident memory (MB)")
         speed.plot(done, [point["tokens"] / point["seconds"] for point in points], **SERIES[1])
-        speed.set(ylabel="tokens per CPU second", xlabel="problems measured", ylim=(0, None))
+        speed.set(ylabel="tokens per CPU second", xlabel="problems measured")
+        for axes in (memory, speed):
+            axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
         figure.savefig(path, dpi=150)
 
 
