@@ -121,6 +121,19 @@ STANDARD = LegoRun(model="standard", first=1000)
 """The runs at the cpu preset; the standard model needs longer to learn a group."""
 
 
+@dataclass(frozen=True)
+class LegoRuns:
+    """A preset: every run for both groups and every seed."""
+
+    runs: tuple[LegoRun, ...]
+    seeds: int
+
+
+def by_group(preset: LegoRuns) -> list[Item]:
+    """One item for each run, of C6 and of S5, and seed."""
+    return by_seed([replace(run, group=group) for run in preset.runs for group in ("C6", "S5")], preset.seeds)
+
+
 def by_seed(runs: Sequence[LegoRun], seeds: int) -> list[Item]:
     """One item for each run and seed."""
     return [replace(run, seed=seed).item for run in runs for seed in range(seeds)]

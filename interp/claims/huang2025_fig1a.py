@@ -27,7 +27,7 @@ embeddings by mistake, the standard model learned S5 in three of five seeds, lat
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -41,8 +41,9 @@ from interp.lego import (
     STANDARD,
     THEORY,
     LegoRun,
+    LegoRuns,
     accuracy_rows,
-    by_seed,
+    by_group,
     evaluation_steps,
     reach,
     trained,
@@ -67,14 +68,6 @@ GRID = 20
 """Losses at which the two groups are compared, evenly spaced in log loss over the range both have passed through."""
 
 
-@dataclass(frozen=True)
-class Fig1a:
-    """Every run for both groups and every seed."""
-
-    runs: tuple[LegoRun, ...]
-    seeds: int
-
-
 CHANGED = tuple(
     replace(THEORY, evaluations=3, **change)
     for change in (
@@ -93,15 +86,10 @@ def _resized(*runs: LegoRun, **size: int) -> tuple[LegoRun, ...]:
 
 
 PRESETS = {
-    "smoke": Fig1a(tuple(replace(run, lengths=(5, 10)) for run in _resized(STANDARD, THEORY, **SMOKE)), seeds=2),
-    "cpu": Fig1a((*_resized(STANDARD, THEORY, steps=1000), *CHANGED), seeds=5),
-    "paper": Fig1a(_resized(STANDARD, THEORY, *CHANGED, **PAPER), seeds=10),
+    "smoke": LegoRuns(tuple(replace(run, lengths=(5, 10)) for run in _resized(STANDARD, THEORY, **SMOKE)), seeds=2),
+    "cpu": LegoRuns((*_resized(STANDARD, THEORY, steps=1000), *CHANGED), seeds=5),
+    "paper": LegoRuns(_resized(STANDARD, THEORY, *CHANGED, **PAPER), seeds=10),
 }
-
-
-def items(preset: Fig1a) -> list[Item]:
-    """One item for each run, group and seed."""
-    return by_seed([replace(run, group=group) for run in preset.runs for group in (CYCLIC, SYMMETRIC)], preset.seeds)
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
@@ -220,7 +208,7 @@ register(
         ),
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
-        items=items,
+        items=by_group,
         measure=measure,
         judge=judge,
         figures=figures,

@@ -11,7 +11,7 @@ embeddings and length 5 from the start it was 0.1 for C6 and 0 for S5: the stage
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ import pandas as pd
 
 from interp.claim import Claim, Item, register
 from interp.kfold import seed_verdict
-from interp.lego import STANDARD, THEORY, LegoRun, by_seed, trained
+from interp.lego import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.lego_attention import attention_rows, target_rows
 from interp.verdict import Verdict
 from probes.rows import concat, with_settings
@@ -34,27 +34,14 @@ BAND = 0.2
 """The attention on the lesser of the two from which on there are two bands."""
 
 
-@dataclass(frozen=True)
-class Fig2:
-    """Every run for both groups and every seed."""
-
-    runs: tuple[LegoRun, ...]
-    seeds: int
-
-
 RUNS = (STANDARD, THEORY)
 SMOKE = {"d_token": 8, "d_mlp": 32, "n_variables": 12, "first": 3, "steps": 4, "n_test": 8}
 PAPER = {"d_token": 64, "d_mlp": 1024, "first": 2000, "steps": 20_000, "n_test": 100}
 PRESETS = {
-    "smoke": Fig2(tuple(replace(run, **SMOKE) for run in RUNS), seeds=2),
-    "cpu": Fig2(RUNS, seeds=5),
-    "paper": Fig2(tuple(replace(run, **PAPER) for run in RUNS), seeds=10),
+    "smoke": LegoRuns(tuple(replace(run, **SMOKE) for run in RUNS), seeds=2),
+    "cpu": LegoRuns(RUNS, seeds=5),
+    "paper": LegoRuns(tuple(replace(run, **PAPER) for run in RUNS), seeds=10),
 }
-
-
-def items(preset: Fig2) -> list[Item]:
-    """One item for each run, group and seed."""
-    return by_seed([replace(run, group=group) for run in preset.runs for group in ("C6", "S5")], preset.seeds)
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
@@ -109,7 +96,7 @@ register(
         ),
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
-        items=items,
+        items=by_group,
         measure=measure,
         judge=judge,
         figures=figures,

@@ -12,7 +12,7 @@ prefers the predicate and the other the answer (0.75 to 1 of its attention), and
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ import pandas as pd
 
 from interp.claim import Claim, Item, register
 from interp.kfold import seed_verdict
-from interp.lego import STANDARD, THEORY, LegoRun, by_seed, trained
+from interp.lego import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.lego_attention import target_rows
 from interp.verdict import Verdict
 from probes.rows import concat, with_settings
@@ -35,27 +35,14 @@ QUARTER = 4
 """Early and late answers are the first and the last of so many equal parts of the sentence."""
 
 
-@dataclass(frozen=True)
-class Fig67:
-    """Every run for both groups and every seed."""
-
-    runs: tuple[LegoRun, ...]
-    seeds: int
-
-
 RUNS = tuple(replace(run, lengths=(10, 20)) for run in (STANDARD, THEORY))
 SMOKE = {"d_token": 8, "d_mlp": 32, "n_variables": 24, "first": 3, "steps": 4, "n_test": 8}
 PAPER = {"d_token": 64, "d_mlp": 1024, "first": 2000, "steps": 20_000, "n_test": 100}
 PRESETS = {
-    "smoke": Fig67(tuple(replace(run, **SMOKE) for run in RUNS), seeds=2),
-    "cpu": Fig67(RUNS, seeds=5),
-    "paper": Fig67(tuple(replace(run, **PAPER) for run in RUNS), seeds=10),
+    "smoke": LegoRuns(tuple(replace(run, **SMOKE) for run in RUNS), seeds=2),
+    "cpu": LegoRuns(RUNS, seeds=5),
+    "paper": LegoRuns(tuple(replace(run, **PAPER) for run in RUNS), seeds=10),
 }
-
-
-def items(preset: Fig67) -> list[Item]:
-    """One item for each run, group and seed."""
-    return by_seed([replace(run, group=group) for run in preset.runs for group in ("C6", "S5")], preset.seeds)
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
@@ -140,7 +127,7 @@ register(
         ),
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
-        items=items,
+        items=by_group,
         measure=measure,
         judge=judge,
         figures=figures,

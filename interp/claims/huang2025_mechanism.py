@@ -16,7 +16,7 @@ its state; that this is the leak was not tested.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,7 +24,7 @@ import pandas as pd
 
 from interp.claim import Claim, Item, register
 from interp.kfold import seed_verdict
-from interp.lego import STANDARD, THEORY, LegoRun, by_seed, trained
+from interp.lego import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.verdict import Verdict
 from probes.rows import concat, setting, table, with_settings
 
@@ -51,26 +51,13 @@ PARTS: tuple[tuple[str, str, float, Literal["above", "below"]], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Mechanism:
-    """Every run for both groups and every seed."""
-
-    runs: tuple[LegoRun, ...]
-    seeds: int
-
-
 SMOKE = {"d_token": 8, "d_mlp": 32, "n_variables": 12, "first": 20, "steps": 20, "n_test": 8}
 PAPER = {"d_token": 64, "d_mlp": 1024, "first": 2000, "steps": 20_000, "n_test": 100}
 PRESETS = {
-    "smoke": Mechanism((replace(THEORY, **SMOKE), replace(STANDARD, **SMOKE)), seeds=2),
-    "cpu": Mechanism((THEORY, STANDARD), seeds=5),
-    "paper": Mechanism((replace(THEORY, **PAPER), replace(STANDARD, **PAPER)), seeds=10),
+    "smoke": LegoRuns((replace(THEORY, **SMOKE), replace(STANDARD, **SMOKE)), seeds=2),
+    "cpu": LegoRuns((THEORY, STANDARD), seeds=5),
+    "paper": LegoRuns((replace(THEORY, **PAPER), replace(STANDARD, **PAPER)), seeds=10),
 }
-
-
-def items(preset: Mechanism) -> list[Item]:
-    """One item for each run, group and seed."""
-    return by_seed([replace(run, group=group) for run in preset.runs for group in ("C6", "S5")], preset.seeds)
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
@@ -160,7 +147,7 @@ register(
         ),
         deviations=str(__doc__).split("\n\n")[1],
         presets=PRESETS,
-        items=items,
+        items=by_group,
         measure=measure,
         judge=judge,
         figures=figures,
