@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hf_analysis.intercept import AttentionCall, intercepting
+from hf_analysis.intercept import AttentionCall, Enough, intercepting
 from hf_analysis.measure import Measured, Progress, collect
 from hf_analysis.models import LoadedModel
 from hf_analysis.problems import Problem
@@ -42,6 +42,8 @@ def masses(
     def look(call: AttentionCall) -> Tensor:
         blocks = score_blocks(call.query, call.key, call.scale, mask=call.mask, bias=call.bias, softcap=call.softcap)
         found.append(attention_mass(blocks, keys.to(call.query.device)).cpu())
+        if call.is_last:
+            raise Enough
         return call.output()
 
     with intercepting(model.model, look):

@@ -2,7 +2,8 @@
 
 Within `intercepting(model, handler)`, every attention call of the model is handed to `handler` as an `AttentionCall`
 in place of the model's own implementation; what the handler returns goes on as the layer's output. `call.output()`
-is what the model itself would have computed, so a handler that only looks changes nothing.
+is what the model itself would have computed, so a handler that only looks changes nothing. A handler that has seen
+enough raises `Enough`, which ends the block.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ class AttentionCall:
     """One layer's attention, as the model asked for it."""
 
     layer: int
+    is_last: bool  # of the model's layers
     module: torch.nn.Module
     query: Float[Tensor, "batch head query d"]
     key: Float[Tensor, "batch kv_head key d"]
@@ -102,15 +104,14 @@ class AttentionCall:
         return sdpa_attention_forward(*arguments, **self.options)[0]
 
     def _chunked(self, bias: Tensor | None) -> tuple[RowStatistics, Tensor]:
-        statistics, wide = chunked_row_statistics(
-            self.query, self.key, self.scale, mask=self.mask, bias=bias, softcap=self.softcap, value=self.value
-        )
-        assert wide is not None  # asked for with `value`
-        assert statistics.log_normaliser is not None
-        if self.sinks is not None:  # a sink takes mass from the output but is no key: the entropy is over the keys
-            share = torch.sigmoid(statistics.log_normaliser - self.sinks.reshape(1, -1, 1).to(wide.dtype))
-            wide = wide * share[..., None]
-        return statistics, wide.to(self.query.dtype).transpose(1, 2).contiguous()
+        options = {"mask": self.mask, "bias": bias, "softcap": self.softcap, "sinks": self.sinks}
+        statistics, output = chunked_row_statistics(self.query, self.key, self.scale, value=self.value, **options)
+        assert output is not None  # asked for with `value`
+        return statistics, output.to(self.query.dtype).transpose(1, 2).contiguous()
+
+
+class Enough(Exception):
+    """Raised by a handler that needs nothing of what the model computes behind this call."""
 
 
 Handler = Callable[[AttentionCall], Float[Tensor, "batch query head d_value"]]
@@ -144,6 +145,8 @@ def intercepting(model: PreTrainedModel, handler: Handler) -> Iterator[None]:
     token = _active.set(active)
     try:
         yield
+    except Enough:
+        pass
     finally:
         _active.reset(token)
         model.set_attn_implementation(before)
@@ -172,7 +175,9 @@ def _intercepting_attention(
     _refuse_unknown(module, query, key, options)
     layer = active.n_calls % active.n_layers
     active.n_calls += 1
-    call = AttentionCall(layer, module, query, key, value, attention_mask, scaling, softcap, sinks, options)
+    own_index = getattr(module, "layer_idx", None)  # where a module knows it, bypassing calls cannot shift the last
+    is_last = (layer if own_index is None else own_index) == active.n_layers - 1
+    call = AttentionCall(layer, is_last, module, query, key, value, attention_mask, scaling, softcap, sinks, options)
     return active.handler(call), None
 
 

@@ -1,8 +1,8 @@
 """What does every attention head of a pretrained model do, row by row, during an ordinary forward pass?
 
-`record` runs a causal LM of transformers whose attention calls are intercepted (`hf_analysis.intercept`). Each call
-returns what the model's own attention returns and, on the side, keeps the row statistics of
-`probes.fused_entropy`; no attention matrix is stored.
+Within `recording`, the attention calls of a causal LM of transformers are intercepted (`hf_analysis.intercept`). Each
+call returns what the model's own attention returns and, on the side, keeps its row statistics
+(`probes.row_statistics`); no attention matrix is stored. `record` measures one batch and does no more than it must.
 """
 
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from hf_analysis.intercept import AttentionCall, intercepting
+from hf_analysis.intercept import AttentionCall, Enough, intercepting
 from probes.chunked_entropy import RowStatistics
 from probes.entropy import normalised_entropy
-from probes.fused_entropy import Path, row_statistics
+from probes.row_statistics import Path, row_statistics
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,26 @@ class Recording:
 
 @dataclass
 class _Recorder:
+    alone: bool  # whether nobody reads what the model computes
     layers: list[RowStatistics] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
 
     def __call__(self, call: AttentionCall) -> Float[Tensor, "batch query head d"]:
+        ends = self.alone and call.is_last
+        output = None
         if call.plain:
-            statistics, path = row_statistics(call.query, call.key, call.scale, mask=call.mask, bias=call.bias)
+            own = self.alone and not ends and call.query.dtype == torch.float32
+            statistics, output, path = row_statistics(
+                call.query, call.key, call.scale, mask=call.mask, bias=call.bias, value=call.value if own else None
+            )
         else:
             statistics, _ = call.chunked
             path = Path("chunked", "capped scores" if call.sinks is None else "learned sinks outside the keys")
         self.layers.append(statistics)
         self.paths.append(path)
-        return call.output()
+        if ends:
+            raise Enough
+        return call.output() if output is None else output.transpose(1, 2).contiguous()
 
     def result(self) -> Recording:
         stacked = {
@@ -77,6 +85,9 @@ def record(
 ) -> Recording:
     """The row statistics of every head on `input_ids`, without the logits.
 
+    In float32, attention's output comes out of the pass that measures it, equal to the model's own up to rounding;
+    what the model does behind its last attention is left out.
+
     Pad on the right: rows of real tokens never see what stands behind them, and rows of pads mean nothing.
     `mask` is True where a query sees a key; without it, the model's own causal mask holds.
     """
@@ -85,14 +96,15 @@ def record(
         inputs["position_ids"] = position_ids
     device = next(model.get_input_embeddings().parameters()).device
     inputs = {name: v.to(device) if isinstance(v, Tensor) else v for name, v in inputs.items()}
-    with recording(model) as recorder:
+    recorder = _Recorder(alone=True)
+    with intercepting(model, recorder):
         model.base_model(**inputs)
     return recorder.result()
 
 
 @contextmanager
 def recording(model: PreTrainedModel) -> Iterator[_Recorder]:
-    """Records every attention call of `model` within; the model keeps its own implementation afterwards."""
-    recorder = _Recorder()
+    """Records every attention call of `model` within, whose output stays bit for bit its own."""
+    recorder = _Recorder(alone=False)
     with intercepting(model, recorder):
         yield recorder

@@ -50,7 +50,7 @@ KINDS: dict[str, Callable[[Int[Tensor, "pos"]], Bool[Tensor, "pos pos"]]] = {
 
 
 def attention_mass(
-    blocks: Iterable[tuple[slice, Bool[Tensor, "1 1 block key"], Float[Tensor, "1 head block key"]]],
+    blocks: Iterable[tuple[slice, Float[Tensor, "1 head block seen_key"]]],
     keys: Bool[Tensor, "kind #query key"],
 ) -> Float[Tensor, "kind head query"]:
     """The attention that every query of one text spends on the keys of each kind, in [0, 1].
@@ -58,8 +58,8 @@ def attention_mass(
     `blocks` are scores as `probes.chunked_entropy.score_blocks` yields them; one block's pattern exists at a time.
     """
     parts = []
-    for rows, _, scores in blocks:
-        chosen = keys if keys.shape[1] == 1 else keys[:, rows]
+    for rows, scores in blocks:
+        chosen = (keys if keys.shape[1] == 1 else keys[:, rows])[..., : scores.shape[-1]]
         chosen = chosen.expand(-1, scores.shape[2], -1).to(scores.dtype)
         parts.append(einsum(scores[0].softmax(-1), chosen, "head block key, kind block key -> kind head block"))
     return torch.cat(parts, dim=2)
