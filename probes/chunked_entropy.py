@@ -82,9 +82,19 @@ def chunked_row_statistics(
         # same whatever stands behind it.
         key = key - key[:, :, :2][:, :, -1:]
     blocks = score_blocks(query, key, scale, mask=mask, bias=bias, softcap=softcap, block_bytes=block_bytes)
-    values = None if value is None else value.to(_exact(query)).flatten(0, 1)
     spare = _memory(query, key, block_bytes)
-    sums = _Sums(*map(_joined, zip(*(_summed(scores, values, spare) for _, scores in blocks))))
+    output = values = None
+    if value is not None:
+        values = value.to(spare.dtype)
+        n_batch, n_heads, n_queries, _ = query.shape
+        output = values.new_empty(n_batch, n_queries, n_heads, value.shape[-1]).transpose(1, 2)  # as models want it
+    parts = []
+    for rows, scores in blocks:
+        sums, weights = _summed(scores, spare)
+        parts.append(sums)
+        if values is not None and output is not None:
+            output[:, :, rows] = _product(weights, values)
+    sums = _Sums(*(torch.cat(part, dim=2) for part in zip(*parts)))
     log_total = sums.total.log()
     entropy_others = log_total - sums.score / sums.total
     lse_others = sums.largest + log_total
@@ -99,13 +109,12 @@ def chunked_row_statistics(
         n_visible_without_sink=n_without,
         top1_mass=torch.maximum(first, others / sums.total).masked_fill_(blind, torch.nan),
     )
-    if value is None or sums.value is None:
-        return statistics, None
-    first_value = value[:, :, :1].repeat_interleave(query.shape[1] // key.shape[1], dim=1).to(first.dtype)
-    output = sums.value.mul_((others / sums.total)[..., None]).addcmul_(first[..., None], first_value)
-    if sinks is not None:
-        lse = torch.logaddexp(lse_others, sums.first_score)
-        output *= torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
+    if values is not None and output is not None:
+        first_value = values[:, :, :1].repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+        output.mul_((others / sums.total)[..., None]).addcmul_(first[..., None], first_value)
+        if sinks is not None:
+            lse = torch.logaddexp(lse_others, sums.first_score)
+            output *= torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
     return statistics, output
 
 
@@ -128,8 +137,8 @@ def score_blocks(
     n_kv, n_keys = key.shape[1:3]
     memory = _memory(query, key, block_bytes)
     size = len(memory) // (n_batch * n_heads * n_keys)
-    query = (query.to(memory.dtype) * scale).reshape(n_batch * n_kv, -1, n_queries, d)
-    key = key.to(memory.dtype).flatten(0, 1).transpose(-1, -2)
+    query = query.to(memory.dtype).unflatten(1, (n_kv, -1))
+    key = (key.to(memory.dtype) * scale).flatten(0, 1).transpose(-1, -2).contiguous()
     later = torch.full((size, size), UNSEEN, dtype=memory.dtype, device=memory.device).triu_(1)
     for start in range(0, n_queries, size):
         rows = slice(start, min(start + size, n_queries))
@@ -138,7 +147,7 @@ def score_blocks(
             n_seen, hiding = rows.stop + n_keys - n_queries, later[:n_rows, :n_rows]
         else:
             n_seen, hiding = _hiding(mask[:, :, rows])
-        grouped = query[:, :, rows].reshape(n_batch * n_kv, -1, d)
+        grouped = query[:, :, :, rows].reshape(n_batch * n_kv, -1, d)
         scores = memory[: n_batch * n_heads * n_rows * n_seen].view(n_batch * n_kv, -1, n_seen)
         scores = torch.bmm(grouped, key[:, :, :n_seen], out=scores).view(n_batch, n_heads, n_rows, n_seen)
         if softcap is not None:
@@ -175,29 +184,26 @@ class _Sums(NamedTuple):
     largest: Float[Tensor, "batch head query"]  # score; the sums below weigh with exp(score - largest)
     total: Float[Tensor, "batch head query"]
     score: Float[Tensor, "batch head query"]  # of score - largest
-    value: Float[Tensor, "batch head query d_value"] | None
 
 
 def _summed(
-    scores: Float[Tensor, "batch head block key"],
-    value: Float[Tensor, "batch_kv all_key d_value"] | None,
-    spare: Float[Tensor, "cells"],
-) -> _Sums:
-    """The sums of one block, whose scores are overwritten, as is `spare`."""
+    scores: Float[Tensor, "batch head block key"], spare: Float[Tensor, "cells"]
+) -> tuple[_Sums, Float[Tensor, "batch head block key"]]:
+    """The sums of one block, and its weights, which are written to `spare`; the scores are overwritten."""
     first_score = scores[..., 0].clone()
     scores[..., 0] = UNSEEN
     largest = scores.amax(-1, keepdim=True)
     scores.sub_(largest).clamp_(min=LEAST)
     weights = torch.exp(scores, out=spare[: scores.numel()].view_as(scores))
-    product = None
-    if value is not None:
-        n_keys = scores.shape[-1]
-        product = torch.bmm(weights.view(len(value), -1, n_keys), value[:, :n_keys]).view(*scores.shape[:3], -1)
-    return _Sums(first_score, largest.squeeze(-1), weights.sum(-1), scores.mul_(weights).sum(-1), product)
+    return _Sums(first_score, largest.squeeze(-1), weights.sum(-1), scores.mul_(weights).sum(-1)), weights
 
 
-def _joined(blocks: tuple[Tensor | None, ...]) -> Tensor | None:
-    return None if blocks[0] is None else torch.cat(blocks, dim=2)  # type: ignore[arg-type]
+def _product(
+    weights: Float[Tensor, "batch head block key"], value: Float[Tensor, "batch kv_head all_key d_value"]
+) -> Float[Tensor, "batch head block d_value"]:
+    n_keys = weights.shape[-1]
+    grouped = weights.view(value.shape[0] * value.shape[1], -1, n_keys)
+    return torch.bmm(grouped, value.flatten(0, 1)[:, :n_keys]).view(*weights.shape[:3], -1)
 
 
 def _n_visible(
