@@ -154,7 +154,7 @@ def score_blocks(
             scores.div_(softcap).tanh_().mul_(softcap)
         if bias is not None:
             scores.add_(bias[:, :, rows, :n_seen]).clamp_(min=UNSEEN)
-        scores[..., n_seen - hiding.shape[-1] :] += hiding
+        scores[..., n_seen - hiding.shape[-1] :].add_(hiding)
         yield rows, scores
 
 
