@@ -43,9 +43,10 @@ class _Recorder:
         output = None
         if call.plain:
             own = self.alone and not ends and call.query.dtype == torch.float32
-            statistics, output, path = row_statistics(
-                call.query, call.key, call.scale, mask=call.mask, bias=call.bias, value=call.value if own else None
-            )
+            with torch.no_grad():
+                statistics, output, path = row_statistics(
+                    call.query, call.key, call.scale, mask=call.mask, bias=call.bias, value=call.value if own else None
+                )
         else:
             statistics, _ = call.chunked
             path = Path("chunked", "capped scores" if call.sinks is None else "learned sinks outside the keys")

@@ -9,20 +9,21 @@ Key 1, the sink, is left out of every sum and added back in closed form (`with_f
 comes with all its digits, even where the sink has all but 1e-7 of the mass.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 BLOCK_ROWS = 64  # queries per block: more compute scores that the causal mask hides, fewer starve the matrix products
 BLOCK_BYTES = 32 * 2**20  # of scores, at most; very long texts have smaller blocks
+MOST_COPIES = 4  # of keys and values, to keep threads busy
 UNSEEN = -1e30  # the score of a hidden key: finite, so that 0 * UNSEEN = 0
-LEAST = -80.0  # scores this far below their row's largest weigh 2e-35, nothing in float32; exp is slow further down
+LEAST = -80.0  # a score this far below its row's largest weighs 2e-35, as good as nothing; further down, exp is slow
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,18 @@ def chunked_row_statistics(
     spare = _memory(query, key, block_bytes)
     output = values = None
     if value is not None:
-        values = value.to(spare.dtype)
+        value = value.to(spare.dtype)
         n_batch, n_heads, n_queries, _ = query.shape
-        output = values.new_empty(n_batch, n_queries, n_heads, value.shape[-1]).transpose(1, 2)  # as models want it
+        output = value.new_empty(n_batch, n_queries, n_heads, value.shape[-1]).transpose(1, 2)  # as models want it
+        values = _spread(value.flatten(0, 1))
     parts = []
     for rows, scores in blocks:
         sums, weights = _summed(scores, spare)
         parts.append(sums)
         if values is not None and output is not None:
-            output[:, :, rows] = _product(weights, values)
+            product = values.new_empty(*weights.shape[:3], values.shape[-1])
+            grouped = weights.view(key.shape[0] * key.shape[1], -1, weights.shape[-1])
+            output[:, :, rows] = _batch_product(grouped, values[:, : weights.shape[-1]], product)
     sums = _Sums(*(torch.cat(part, dim=2) for part in zip(*parts)))
     log_total = sums.total.log()
     entropy_others = log_total - sums.score / sums.total
@@ -109,8 +113,8 @@ def chunked_row_statistics(
         n_visible_without_sink=n_without,
         top1_mass=torch.maximum(first, others / sums.total).masked_fill_(blind, torch.nan),
     )
-    if values is not None and output is not None:
-        first_value = values[:, :, :1].repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+    if value is not None and output is not None:
+        first_value = value[:, :, :1].repeat_interleave(query.shape[1] // key.shape[1], dim=1)
         output.mul_((others / sums.total)[..., None]).addcmul_(first[..., None], first_value)
         if sinks is not None:
             lse = torch.logaddexp(lse_others, sums.first_score)
@@ -133,12 +137,14 @@ def score_blocks(
     A block ends with the last key that any of its queries sees; all blocks share their memory, so one is valid until
     the next is asked for.
     """
+    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad):
+        raise ValueError("blocks of scores share their memory and have no gradient; ask within torch.no_grad()")
     n_batch, n_heads, n_queries, d = query.shape
     n_kv, n_keys = key.shape[1:3]
     memory = _memory(query, key, block_bytes)
     size = len(memory) // (n_batch * n_heads * n_keys)
     query = query.to(memory.dtype).unflatten(1, (n_kv, -1))
-    key = (key.to(memory.dtype) * scale).flatten(0, 1).transpose(-1, -2).contiguous()
+    key = _spread((key.to(memory.dtype) * scale).flatten(0, 1).transpose(-1, -2).contiguous())
     later = torch.full((size, size), UNSEEN, dtype=memory.dtype, device=memory.device).triu_(1)
     for start in range(0, n_queries, size):
         rows = slice(start, min(start + size, n_queries))
@@ -148,8 +154,8 @@ def score_blocks(
         else:
             n_seen, hiding = _hiding(mask[:, :, rows])
         grouped = query[:, :, :, rows].reshape(n_batch * n_kv, -1, d)
-        scores = memory[: n_batch * n_heads * n_rows * n_seen].view(n_batch * n_kv, -1, n_seen)
-        scores = torch.bmm(grouped, key[:, :, :n_seen], out=scores).view(n_batch, n_heads, n_rows, n_seen)
+        scores = memory[: n_batch * n_heads * n_rows * n_seen].view(n_batch, n_heads, n_rows, n_seen)
+        _batch_product(grouped, key[:, :, :n_seen], scores)
         if softcap is not None:
             scores.div_(softcap).tanh_().mul_(softcap)
         if bias is not None:
@@ -198,12 +204,23 @@ def _summed(
     return _Sums(first_score, largest.squeeze(-1), weights.sum(-1), scores.mul_(weights).sum(-1)), weights
 
 
-def _product(
-    weights: Float[Tensor, "batch head block key"], value: Float[Tensor, "batch kv_head all_key d_value"]
-) -> Float[Tensor, "batch head block d_value"]:
-    n_keys = weights.shape[-1]
-    grouped = weights.view(value.shape[0] * value.shape[1], -1, n_keys)
-    return torch.bmm(grouped, value.flatten(0, 1)[:, :n_keys]).view(*weights.shape[:3], -1)
+def _spread(matrices: Float[Tensor, "matrix m n"]) -> Float[Tensor, "copy m n"]:
+    """Each matrix as often as makes their number a multiple of the threads: MKL gives every thread whole matrices."""
+    n_threads = torch.get_num_threads() if matrices.device.type == "cpu" else 1
+    n_copies = n_threads // math.gcd(len(matrices), n_threads)
+    return matrices.repeat_interleave(n_copies, dim=0) if n_copies <= MOST_COPIES else matrices
+
+
+def _batch_product(
+    left: Float[Tensor, "matrix row m"], right: Float[Tensor, "copy m n"], out: Float[Tensor, "batch head block n"]
+) -> Float[Tensor, "batch head block n"]:
+    """Writes left @ right to `out`; each copy on the right takes its share of the rows on the left."""
+    n_copies = len(right) // len(left)
+    if left.shape[1] % n_copies:
+        right = right[::n_copies]
+    left = left.view(len(right), -1, left.shape[-1])
+    torch.bmm(left, right, out=out.view(len(right), -1, right.shape[-1]))
+    return out
 
 
 def _n_visible(

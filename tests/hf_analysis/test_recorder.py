@@ -82,6 +82,25 @@ def test_recording_alone_measures_the_same_and_stops_behind_the_last_attention(a
     assert model.config._attn_implementation == "sdpa" or architecture == "gemma2"
 
 
+def gradient(model):
+    model.zero_grad()
+    model(tokens()).logits.square().sum().backward()
+    return model.get_input_embeddings().weight.grad.clone()
+
+
+def test_gradients_flow_past_a_recording():
+    model = build("llama")
+    expected = gradient(model)
+    with recording(model):
+        assert torch.equal(gradient(model), expected)
+
+
+def test_where_no_gradient_can_flow_it_is_refused():
+    model = build("gemma2")
+    with pytest.raises(ValueError, match="no_grad"), recording(model):
+        gradient(model)
+
+
 @pytest.mark.parametrize(("name", "reason"), [("llama", "CPU"), ("gemma2", "capped")])
 def test_the_path_is_told(name, reason):
     paths = record(build(name), tokens()).paths
