@@ -42,10 +42,10 @@ class _Recorder:
         ends = self.alone and call.is_last
         output = None
         if call.plain:
-            own = self.alone and not ends and call.query.dtype == torch.float32
+            value = call.value if self.alone and not ends and call.query.dtype == torch.float32 else None
             with torch.no_grad():
                 statistics, output, path = row_statistics(
-                    call.query, call.key, call.scale, mask=call.mask, bias=call.bias, value=call.value if own else None
+                    call.query, call.key, call.scale, mask=call.mask, bias=call.bias, value=value
                 )
         else:
             statistics, _ = call.chunked

@@ -2,8 +2,8 @@
 
 Each block holds the scores of a few queries in float32 or better, with whatever the model applies to them (soft cap,
 bias, mask); it is reduced before the next one is computed, so memory is block x keys, never queries x keys. One
-exponential gives entropy, sink and the product with the values alike. On a CPU, where a block stays in the cache, that
-is faster than the fused attention it replaces plus a second call for the entropies (`cotlens bench entropy`).
+exponential gives entropy, sink and the product with the values alike. On a CPU that is about as fast as the fused
+attention it replaces (`cotlens bench entropy`).
 
 Key 1, the sink, is left out of every sum and added back in closed form (`with_first_key`): the entropy without it
 comes with all its digits, even where the sink has all but 1e-7 of the mass.
@@ -79,8 +79,8 @@ def chunked_row_statistics(
     """
     key = key.to(_exact(query))
     if softcap is None and sinks is None:
-        # Softmax does not see what all keys share, but a large bias (Qwen2) costs digits. Key 2 is a usual one, and the
-        # same whatever stands behind it.
+        # Softmax does not see what all keys share, but a large bias (Qwen2) costs digits. Key 2 is a usual one, and
+        # the same whatever stands behind it.
         key = key - key[:, :, :2][:, :, -1:]
     blocks = score_blocks(query, key, scale, mask=mask, bias=bias, softcap=softcap, block_bytes=block_bytes)
     spare = _memory(query, key, block_bytes)
