@@ -22,7 +22,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from hf_analysis.builtin_model import builtin_directory
-from hf_analysis.processor import require_arithmetic
+from hf_analysis.processor import keep_freed_memory, require_arithmetic
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -141,6 +141,8 @@ def load_model(
         raise ValueError(f"--model {name}: its file lacks {len(absent)} weights, such as {absent[0]}")
     if "device_map" not in weights:
         model = model.to(place)
+    if place == "cpu":
+        keep_freed_memory()
     return LoadedModel(name, model.eval(), tokenizer)
 
 
