@@ -2,8 +2,8 @@
 
 Within `intercepting(model, handler)`, every attention call of the model is handed to `handler` as an `AttentionCall`
 in place of the model's own implementation; what the handler returns goes on as the layer's output. `call.output()`
-is what the model itself would have computed, so a handler that only looks changes nothing. A handler that has seen
-enough raises `Enough`, which ends the block.
+is what the model itself would have computed, so a handler that only looks changes nothing. A handler that is done with
+the last layer (`call.is_last`) may raise `Enough`, which ends the block.
 """
 
 from collections.abc import Callable, Iterator
@@ -111,7 +111,7 @@ class AttentionCall:
 
 
 class Enough(Exception):
-    """Raised by a handler that needs nothing of what the model computes behind this call."""
+    """Raised by a handler that needs nothing of what the model computes behind its last attention."""
 
 
 Handler = Callable[[AttentionCall], Float[Tensor, "batch query head d_value"]]

@@ -86,8 +86,9 @@ def record(
 ) -> Recording:
     """The row statistics of every head on `input_ids`, without the logits.
 
-    In float32, attention's output comes out of the pass that measures it, equal to the model's own up to rounding;
-    what the model does behind its last attention is left out.
+    Where the same pass gives both (float32 on a CPU), attention's output comes with the statistics, equal to the
+    model's own up to rounding. What the model does behind its last attention is left out; of a model that runs its
+    layers more than once, the first run is measured.
 
     Pad on the right: rows of real tokens never see what stands behind them, and rows of pads mean nothing.
     `mask` is True where a query sees a key; without it, the model's own causal mask holds.
@@ -105,7 +106,11 @@ def record(
 
 @contextmanager
 def recording(model: PreTrainedModel) -> Iterator[_Recorder]:
-    """Records every attention call of `model` within, whose output stays bit for bit its own."""
+    """Records every attention call of `model` within.
+
+    The model's output stays what its SDPA attention gives, bit for bit. Soft caps and learned sinks, which SDPA does
+    not have, are computed here: equal to rounding, and only within `torch.no_grad()`.
+    """
     recorder = _Recorder(alone=False)
     with intercepting(model, recorder):
         yield recorder

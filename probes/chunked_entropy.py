@@ -21,7 +21,6 @@ from torch.nn.functional import logsigmoid
 
 BLOCK_ROWS = 64  # queries per block: more compute scores that the causal mask hides, fewer starve the matrix products
 BLOCK_BYTES = 32 * 2**20  # of scores, at most; very long texts have smaller blocks
-MOST_COPIES = 4  # of keys and values, to keep threads busy
 UNSEEN = -1e30  # the score of a hidden key: finite, so that 0 * UNSEEN = 0
 LEAST = -80.0  # a score this far below its row's largest weighs 2e-35, as good as nothing; further down, exp is slow
 
@@ -75,7 +74,6 @@ def chunked_row_statistics(
 
     `mask` is True where a query sees a key; without one, attention is causal and queries are the last keys.
     `sinks` are learned scores of no key, which take mass from the product; the statistics are over the keys.
-    Query heads are grouped over key heads, whose keys are never repeated.
     """
     key = key.to(_exact(query))
     if softcap is None and sinks is None:
@@ -84,42 +82,37 @@ def chunked_row_statistics(
         key = key - key[:, :, :2][:, :, -1:]
     blocks = score_blocks(query, key, scale, mask=mask, bias=bias, softcap=softcap, block_bytes=block_bytes)
     spare = _memory(query, key, block_bytes)
-    output = values = None
-    if value is not None:
-        value = value.to(spare.dtype)
-        n_batch, n_heads, n_queries, _ = query.shape
-        output = value.new_empty(n_batch, n_queries, n_heads, value.shape[-1]).transpose(1, 2)  # as models want it
-        values = _spread(value.flatten(0, 1))
+    output = None if value is None else _Output(query, value)
     parts = []
     for rows, scores in blocks:
         sums, weights = _summed(scores, spare)
         parts.append(sums)
-        if values is not None and output is not None:
-            product = values.new_empty(*weights.shape[:3], values.shape[-1])
-            grouped = weights.view(key.shape[0] * key.shape[1], -1, weights.shape[-1])
-            output[:, :, rows] = _batch_product(grouped, values[:, : weights.shape[-1]], product)
+        if output is not None:
+            output.write(rows, weights)
     sums = _Sums(*(torch.cat(part, dim=2) for part in zip(*parts)))
     log_total = sums.total.log()
     entropy_others = log_total - sums.score / sums.total
     lse_others = sums.largest + log_total
     entropy, first, others = with_first_key(entropy_others, lse_others, sums.first_score)
+    no_others = sums.largest < UNSEEN / 2
+    blind = no_others & (sums.first_score < UNSEEN / 2)
+    largest_other = others / sums.total
     n_visible, n_without = _n_visible(mask, query, key)
-    blind = n_visible == 0
     statistics = RowStatistics(
         entropy=entropy.masked_fill_(blind, torch.nan),
         sink_mass=first.masked_fill(blind, torch.nan),
-        entropy_without_sink=entropy_others.masked_fill_(n_without == 0, torch.nan),
+        entropy_without_sink=entropy_others.masked_fill_(no_others, torch.nan),
         n_visible=n_visible,
         n_visible_without_sink=n_without,
-        top1_mass=torch.maximum(first, others / sums.total).masked_fill_(blind, torch.nan),
+        top1_mass=torch.maximum(first, largest_other).masked_fill_(blind, torch.nan),
     )
-    if value is not None and output is not None:
-        first_value = value[:, :, :1].repeat_interleave(query.shape[1] // key.shape[1], dim=1)
-        output.mul_((others / sums.total)[..., None]).addcmul_(first[..., None], first_value)
-        if sinks is not None:
-            lse = torch.logaddexp(lse_others, sums.first_score)
-            output *= torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
-    return statistics, output
+    if output is None:
+        return statistics, None
+    finished = output.normalised(first.masked_fill_(blind, 0), largest_other.masked_fill_(blind, 0))
+    if sinks is not None:
+        lse = torch.logaddexp(lse_others, sums.first_score)
+        finished *= torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
+    return statistics, finished
 
 
 def score_blocks(
@@ -135,10 +128,9 @@ def score_blocks(
     """The scores of one block of queries after the other: which queries, and their scores (`UNSEEN`: hidden).
 
     A block ends with the last key that any of its queries sees; all blocks share their memory, so one is valid until
-    the next is asked for.
+    the next is asked for. All keys must be finite, hidden ones too.
     """
-    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad):
-        raise ValueError("blocks of scores share their memory and have no gradient; ask within torch.no_grad()")
+    _refuse_gradients(query, key)
     n_batch, n_heads, n_queries, d = query.shape
     n_kv, n_keys = key.shape[1:3]
     memory = _memory(query, key, block_bytes)
@@ -168,11 +160,17 @@ def _exact(query: Tensor) -> torch.dtype:
     return torch.float64 if query.dtype == torch.float64 else torch.float32
 
 
+def _refuse_gradients(*tensors: Tensor) -> None:
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise ValueError("blocks of scores share their memory and have no gradient; ask within torch.no_grad()")
+
+
 def _memory(query: Tensor, key: Tensor, block_bytes: int) -> Float[Tensor, "cells"]:
     """Room for the scores of one block: as many queries as fit, at least one."""
     dtype = _exact(query)
     row = query.shape[0] * query.shape[1] * key.shape[2]
-    n_rows = max(1, min(query.shape[2], BLOCK_ROWS, block_bytes // (row * dtype.itemsize)))
+    most = min(BLOCK_ROWS, query.shape[2]) if query.device.type == "cpu" else query.shape[2]
+    n_rows = max(1, min(most, block_bytes // (row * dtype.itemsize)))
     return torch.empty(n_rows * row, dtype=dtype, device=query.device)
 
 
@@ -204,11 +202,41 @@ def _summed(
     return _Sums(first_score, largest.squeeze(-1), weights.sum(-1), scores.mul_(weights).sum(-1)), weights
 
 
+class _Output:
+    """Attention's product with the values, summed block by block and normalised at the end."""
+
+    def __init__(self, query: Tensor, value: Float[Tensor, "batch kv_head key d_value"]) -> None:
+        _refuse_gradients(value)
+        n_batch, n_heads, n_queries, _ = query.shape
+        self.value = value.to(_exact(query))
+        self.copies = _spread(self.value.flatten(0, 1))
+        in_order = self.value.new_empty(n_batch, n_queries, n_heads, value.shape[-1])  # as models want it
+        self.product = in_order.transpose(1, 2)
+
+    def write(self, rows: slice, weights: Float[Tensor, "batch head block key"]) -> None:
+        """The product of one block."""
+        n_keys = weights.shape[-1]
+        product = weights.new_empty(*weights.shape[:3], self.value.shape[-1])
+        grouped = weights.view(self.value.shape[0] * self.value.shape[1], -1, n_keys)
+        self.product[:, :, rows] = _batch_product(grouped, self.copies[:, :n_keys], product)
+
+    def normalised(
+        self, first: Float[Tensor, "batch head query"], factor: Float[Tensor, "batch head query"]
+    ) -> Float[Tensor, "batch head query d_value"]:
+        """The product times `factor`, plus the value of key 1 times `first`."""
+        first_value = self.value[:, :, :1].repeat_interleave(first.shape[1] // self.value.shape[1], dim=1)
+        return self.product.mul_(factor[..., None]).addcmul_(first[..., None], first_value)
+
+
 def _spread(matrices: Float[Tensor, "matrix m n"]) -> Float[Tensor, "copy m n"]:
-    """Each matrix as often as makes their number a multiple of the threads: MKL gives every thread whole matrices."""
+    """Each matrix up to four times, so that their number suits the threads: MKL gives every thread whole matrices."""
     n_threads = torch.get_num_threads() if matrices.device.type == "cpu" else 1
-    n_copies = n_threads // math.gcd(len(matrices), n_threads)
-    return matrices.repeat_interleave(n_copies, dim=0) if n_copies <= MOST_COPIES else matrices
+
+    def share_busy(n_copies: int) -> float:
+        n = len(matrices) * n_copies
+        return n / (math.ceil(n / n_threads) * n_threads)
+
+    return matrices.repeat_interleave(max(range(1, 5), key=share_busy), dim=0)
 
 
 def _batch_product(
@@ -218,7 +246,7 @@ def _batch_product(
     n_copies = len(right) // len(left)
     if left.shape[1] % n_copies:
         right = right[::n_copies]
-    left = left.view(len(right), -1, left.shape[-1])
+    left = left.reshape(len(right), -1, left.shape[-1])
     torch.bmm(left, right, out=out.view(len(right), -1, right.shape[-1]))
     return out
 

@@ -3,7 +3,7 @@
 Contenders, all on the same model, text and threads, interleaved round by round. Ratios are medians over the
 rounds of the ratio within a round, which a busy machine disturbs less than the ratio of two medians:
 bare            the model's SDPA forward pass, which measures nothing
-cotlens         the same forward pass with every row's entropy (`hf_analysis.recorder`)
+cotlens         every row's entropy (`hf_analysis.recorder`); ends behind the last attention, so without the last MLP
 eager           transformers' eager attention with `output_attentions`, reduced to entropies
 transformerlens `run_with_cache` restricted to attention patterns, reduced to entropies
 
