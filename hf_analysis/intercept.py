@@ -2,8 +2,8 @@
 
 Within `intercepting(model, handler)`, every attention call of the model is handed to `handler` as an `AttentionCall`
 in place of the model's own implementation; what the handler returns goes on as the layer's output. `call.output()`
-is what the model itself would have computed, so a handler that only looks changes nothing. A handler that is done with
-the last layer (`call.is_last`) may raise `Enough`, which ends the block.
+is what the model itself would have computed, so a handler that only looks changes nothing. A handler that is done
+with the last layer (`call.is_last`) may raise `Enough`, which ends the block.
 """
 
 from collections.abc import Callable, Iterator
