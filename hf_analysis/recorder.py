@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from hf_analysis.intercept import AttentionCall, Enough, intercepting
 from probes.chunked_entropy import RowStatistics
 from probes.entropy import normalised_entropy
-from probes.row_statistics import Path, row_statistics
+from probes.row_statistics import Path, choose_path, row_statistics
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class _Recorder:
                 )
         else:
             statistics, _ = call.chunked
-            path = Path("chunked", "capped scores" if call.sinks is None else "learned sinks outside the keys")
+            path = choose_path(call.query, call.key, softcap=call.softcap, sinks=call.sinks)
         self.layers.append(statistics)
         self.paths.append(path)
         if ends:

@@ -26,17 +26,16 @@ def row_statistics(
     value: Float[Tensor, "batch kv_head key d_value"] | None = None,
     mask: Bool[Tensor, "#batch 1 query key"] | None = None,
     bias: Float[Tensor, "#batch #head query key"] | None = None,
-    softcap: float | None = None,
 ) -> tuple[RowStatistics, Float[Tensor, "batch head query d_value"] | None, Path]:
     """Entropy, sink mass and entropy without the sink of every row; attention's output; the path that was taken.
 
     `mask` is True where a query sees a key; without one, attention is causal. Both paths agree to rounding. The
     output is there if `value` is given and the path has it at hand; its type is that of the statistics.
     """
-    path = choose_path(query, key, mask=mask, bias=bias, softcap=softcap)
+    path = choose_path(query, key, mask=mask, bias=bias)
     if path.name == "fused":
         return fused_row_statistics(query, key, scale), None, path
-    statistics, output = chunked_row_statistics(query, key, scale, mask=mask, bias=bias, softcap=softcap, value=value)
+    statistics, output = chunked_row_statistics(query, key, scale, mask=mask, bias=bias, value=value)
     return statistics, output, path
 
 
@@ -47,8 +46,11 @@ def choose_path(
     mask: Bool[Tensor, "#batch 1 query key"] | None = None,
     bias: Float[Tensor, "#batch #head query key"] | None = None,
     softcap: float | None = None,
+    sinks: Float[Tensor, "head"] | None = None,
 ) -> Path:
     """Fused on a GPU where that is exact and a kernel returns its log-sum-exp; else chunked."""
+    if sinks is not None:
+        return Path("chunked", "learned sinks outside the keys")
     if softcap is not None:
         return Path("chunked", f"scores are capped at {softcap:g}: not linear in the keys")
     if bias is not None:
