@@ -12,12 +12,13 @@ from pathlib import Path
 
 import torch
 
-from hf_analysis.measure import measure
-from hf_analysis.models import load_model
-from hf_analysis.problems import load_problems
-from hf_analysis.store import safe_name
-from interp.figures import SERIES, new_figure, styled
-from probes import atomic, rows
+from hf_analysis.measurement.measure import measure
+from hf_analysis.measurement.store import safe_name
+from hf_analysis.models.loading import load_model
+from hf_analysis.text.problems import load_problems
+from interp.figures.style import SERIES, new_figure, styled
+from probes import rows
+from probes.base import atomic
 
 WINDOW = 50
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from probes.atomic import write_file
+from probes.base.atomic import write_file
 
 COLUMNS: dict[str, tuple[str, Any]] = {
     # name: (dtype, value where it does not apply)

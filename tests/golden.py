@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from interp.verdict import Verdict
+from interp.core.verdict import Verdict
 
 FILE = Path(__file__).parent / "golden.json"
 SAME, OTHER = (0.02, 1e-3), (0.2, 0.05)
@@ -74,8 +74,8 @@ def stored() -> dict[str, Any]:
 
 def write(ids: Sequence[str]) -> None:
     """Runs the smoke presets of these claims and stores what they find."""
-    from interp.claim import find_claims
-    from interp.sweep import run_claim
+    from interp.core.claim import find_claims
+    from interp.core.sweep import run_claim
     from probes import rows
 
     golden = stored()

@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 import torch
 
-import interp.engine
-from interp.claim import CLAIMS, PRESETS, Claim, find_claims, load_claims
-from interp.claim import register as register_claim
-from interp.sweep import run_claim
-from interp.verdict import read_verdicts
+import interp.core.engine
+from interp.core.claim import CLAIMS, PRESETS, Claim, find_claims, load_claims
+from interp.core.claim import register as register_claim
+from interp.core.sweep import run_claim
+from interp.core.verdict import read_verdicts
 from probes import rows
 from tests.golden import differences, processor, stored, summary
+from toy_models.parity.task import Parity
 from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, is_causal, load_tasks, register, task_class
-from toy_models.tasks.parity import Parity
 
 GOLDEN = stored()
 
@@ -257,7 +257,7 @@ def test_the_verdict_follows_from_the_rows_alone(claim, smoke_run):
 def test_resuming_a_finished_run_does_no_work_and_changes_no_file(claim, smoke_run, monkeypatch):
     out, verdicts = smoke_run
     before = files(out)
-    monkeypatch.setattr(interp.engine, "measure_item", lambda *_: pytest.fail("an item was measured again"))
+    monkeypatch.setattr(interp.core.engine, "measure_item", lambda *_: pytest.fail("an item was measured again"))
     said = []
     again = run_claim(claim, "smoke", out, resume=True, workers=1, report=said.append)
     assert list(again) == list(verdicts)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_analysis.models import load_model, tiny_twin
+from hf_analysis.models.loading import load_model, tiny_twin
 
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
 

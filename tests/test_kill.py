@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from safetensors import safe_open
 
-from hf_analysis.models import load_model, tiny_twin
+from hf_analysis.models.loading import load_model, tiny_twin
 
 KILLS = 20
 """Of each command."""

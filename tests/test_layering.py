@@ -16,9 +16,10 @@ MAY_IMPORT = {
 HEAVY = {"torch", "transformers", "transformer_lens", "safetensors", "datasets", "ray"}
 LIGHT = sorted(
     [
-        *(ROOT / "interp" / "claims").glob("*.py"),
+        *(f for f in (ROOT / "interp" / "claims").rglob("*.py") if not f.name.startswith("_")),
         *(ROOT / "interp" / "statistics").glob("*.py"),
-        *(ROOT / "interp" / name for name in ("claim.py", "cli.py", "verdict.py", "board.py")),
+        *(ROOT / "interp" / "core" / name for name in ("claim.py", "verdict.py", "ledger.py")),
+        ROOT / "interp" / "cli.py",
         ROOT / "interp" / "commands" / "claims.py",
     ]
 )
@@ -90,6 +91,46 @@ def test_imports_point_down_only(file):
     package = file.relative_to(ROOT).parts[0]
     upward = packages_used(file) - MAY_IMPORT[package]
     assert not upward, f"{file.relative_to(ROOT)} imports {sorted(upward)}"
+
+
+def room_of(module: str, hall: str) -> str | None:
+    """Which room of `hall` a module is in: the task family or the paper."""
+    rest = module.removeprefix(f"{hall}.").split(".")
+    return rest[0] if module.startswith(f"{hall}.") else None
+
+
+def neighbours_used(file: Path, hall: str, shared: set[str], root: Path = ROOT) -> set[str]:
+    """Other rooms of `hall` that `file`, itself in one of its rooms, imports anywhere."""
+    own = room_of(module_name(file, root), hall)
+    rooms = {path.name for path in root.joinpath(*hall.split(".")).iterdir() if (path / "__init__.py").is_file()}
+    if own not in rooms:
+        return set()
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    name, is_package = module_name(file, root), file.name == "__init__.py"
+    found = {room_of(n, hall) for node in ast.walk(tree) for n in imported_names(node, name, is_package)}
+    return (found & rooms) - {own} - (set() if own in shared else shared)
+
+
+HALLS = {"toy_models": {"engine"}, "interp.claims": set()}
+"""Where rooms stand side by side, and which of them serve all others."""
+
+
+@pytest.mark.parametrize("hall", HALLS)
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
+def test_no_task_family_and_no_paper_imports_another(file, hall):
+    strangers = neighbours_used(file, hall, HALLS[hall])
+    assert not strangers, f"{file.relative_to(ROOT)} imports {sorted(strangers)}: move what both need down"
+
+
+def test_an_import_of_a_neighbour_is_found(tmp_path):
+    for room in ("engine", "lego", "kfold"):
+        (tmp_path / "toy_models" / room).mkdir(parents=True)
+        (tmp_path / "toy_models" / room / "__init__.py").touch()
+    family, engine = (tmp_path / "toy_models" / room / "new.py" for room in ("lego", "engine"))
+    family.write_text("from toy_models.engine import x\ndef f():\n    from toy_models.kfold.task import KFold\n")
+    engine.write_text("import toy_models.lego.task\n")
+    assert neighbours_used(family, "toy_models", {"engine"}, tmp_path) == {"kfold"}
+    assert neighbours_used(engine, "toy_models", {"engine"}, tmp_path) == {"lego"}
 
 
 @pytest.mark.parametrize("file", LIGHT, ids=lambda f: str(f.relative_to(ROOT)))

@@ -7,23 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from hf_analysis.conditions import CONDITIONS, Passage, find_condition
-from hf_analysis.conditions import register as register_condition
-from interp.claim import CLAIMS, Claim, Item, find_claims, load_claims
-from interp.claim import register as register_claim
+from hf_analysis.text.conditions import CONDITIONS, Passage, find_condition
+from hf_analysis.text.conditions import register as register_condition
+from interp.core.claim import CLAIMS, Claim, Item, find_claims, load_claims
+from interp.core.claim import register as register_claim
+from interp.core.sweep import run_claim
+from interp.core.verdict import judged
 from interp.statistics import bootstrap_mean
-from interp.sweep import run_claim
-from interp.verdict import judged
-from probes import plugins, rows
+from probes import rows
+from probes.base import plugins
 from toy_models.task import TASKS, load_tasks
 from toy_models.task import register as register_task
 
 CLAIM = """
 import os
 from dataclasses import dataclass
-from interp.claim import Claim, Item, register
+from interp.core.claim import Claim, Item, register
 from interp.statistics import bootstrap_mean
-from interp.verdict import judged
+from interp.core.verdict import judged
 from probes import rows
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ TASK_AND_CONDITION = '''
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
-from hf_analysis.conditions import Passage, register as register_condition
+from hf_analysis.text.conditions import Passage, register as register_condition
 from toy_models.task import load_tasks, register as register_task
 
 @register_condition

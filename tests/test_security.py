@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import interp
-from hf_analysis.models import load_model
-from hf_analysis.store import safe_name
-from interp.claim import Item
+from hf_analysis.measurement.store import safe_name
+from hf_analysis.models.loading import load_model
 from interp.cli import main
 from interp.commands.entropy import Entropy
+from interp.core.claim import Item
 
 ROOT = Path(interp.__file__).parent.parent
 SOURCES = sorted(

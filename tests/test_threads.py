@@ -7,12 +7,12 @@ run of 100 steps by 1e-3 of its loss.
 import pytest
 import torch
 
-from hf_analysis.measure import measure
-from hf_analysis.models import load_model
-from hf_analysis.problems import load_problems
-from toy_models.models.decoder import DecoderConfig
-from toy_models.tasks.parity import Parity
-from toy_models.training import TrainConfig, train
+from hf_analysis.measurement.measure import measure
+from hf_analysis.models.loading import load_model
+from hf_analysis.text.problems import load_problems
+from toy_models.engine.decoder import DecoderConfig
+from toy_models.engine.training import TrainConfig, train
+from toy_models.parity.task import Parity
 
 FORWARD, TRAINED = 1e-5, 1e-3
 

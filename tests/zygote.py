@@ -20,8 +20,8 @@ import interp.commands.claims
 import interp.commands.entropy
 import interp.commands.train
 import interp.report  # noqa: F401
-from interp.claim import load_claims
 from interp.cli import main
+from interp.core.claim import load_claims
 
 
 def child(words: list[str], output: int) -> None:

@@ -1,7 +1,7 @@
 """What is a reasoning task? Data, targets, and which earlier positions each target depends on.
 
-A task is one file in `tasks/` with one `@register`, or a plug-in (`probes.plugins`). Attention probes, head
-scores, knockouts and figures are derived from `dependencies`, so a new task gets all of them for free.
+A task is one file, `task.py` of its family's room, with one `@register`, or a plug-in (`probes.base.plugins`).
+Attention probes, head scores, knockouts and figures are derived from `dependencies`, so a new task gets all of them.
 """
 
 import importlib
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
-from probes.plugins import is_rerun, load_plugins
+from probes.base.plugins import is_rerun, load_plugins
 
 UNSUPERVISED = -100
 """The target of a position that carries no loss; what `torch.nn.functional.cross_entropy` ignores."""
@@ -117,10 +117,11 @@ def intermediate_states(task: Task, batch: Batch) -> Int[Tensor, "batch state"]:
 
 
 def load_tasks() -> dict[str, type]:
-    """Imports every file in `tasks/` and every plug-in, and returns the registry."""
-    from toy_models import tasks
+    """Imports every family's `task.py` and `*_task.py` and every plug-in, and returns the registry."""
+    import toy_models
 
-    for module in pkgutil.iter_modules(tasks.__path__):
-        importlib.import_module(f"{tasks.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(toy_models.__path__, "toy_models."):
+        if (module.name.endswith(".task") and module.name != __name__) or module.name.endswith("_task"):
+            importlib.import_module(module.name)
     load_plugins()
     return TASKS

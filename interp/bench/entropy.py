@@ -3,7 +3,7 @@
 Contenders, all on the same model, text and threads, interleaved round by round. Ratios are medians over the
 rounds of the ratio within a round, which a busy machine disturbs less than the ratio of two medians:
 bare            the model's SDPA forward pass, which measures nothing
-cotlens         every row's entropy (`hf_analysis.recorder`); ends behind the last attention, so without the last MLP
+cotlens         every row's entropy (`hf_analysis.record`); ends behind the last attention, so without the last MLP
 eager           transformers' eager attention with `output_attentions`, reduced to entropies
 transformerlens `run_with_cache` restricted to attention patterns, reduced to entropies
 
@@ -25,9 +25,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hf_analysis.models import LoadedModel, load_model
-from hf_analysis.recorder import record
-from probes.entropy import causal_visible, minimum, normalised_entropy, row_entropy
+from hf_analysis.attention.recorder import record
+from hf_analysis.models.loading import LoadedModel, load_model
+from probes.attention.entropy import causal_visible, minimum, normalised_entropy, row_entropy
 
 BARS = {  # T: (most times the bare forward, least times faster than eager), issue 3
     256: (1.15, 1.05),

@@ -15,10 +15,10 @@ from time import perf_counter
 import torch
 import transformer_lens.patching as lens
 
-from probes.causal import answer_margin, patch_heads
-from toy_models.corruption import corrupted_pairs
-from toy_models.models.decoder import DecoderConfig, hooked_decoder
-from toy_models.tasks.parity import Parity
+from probes.hooked.causal import answer_margin, patch_heads
+from toy_models.engine.corruption import corrupted_pairs
+from toy_models.engine.decoder import DecoderConfig, hooked_decoder
+from toy_models.parity.task import Parity
 
 DECODER = DecoderConfig(n_layers=4, n_heads=4, d_model=128, d_mlp=512)
 BATCHES = (8, 32, 128)

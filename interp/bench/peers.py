@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from toy_models.models.decoder import DecoderConfig
+from toy_models.engine.decoder import DecoderConfig
 
 
 class PlainBlock(nn.Module):

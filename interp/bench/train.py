@@ -15,11 +15,11 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from interp.bench.peers import PlainDecoder, hf_gpt2, hf_logits
-from toy_models.forward import HookedForward
-from toy_models.models.decoder import DecoderConfig, hooked_decoder
-from toy_models.sparse_step import SparseForward
+from toy_models.engine.decoder import DecoderConfig, hooked_decoder
+from toy_models.engine.forward import HookedForward
+from toy_models.engine.sparse_step import SparseForward
+from toy_models.parity.task import Parity
 from toy_models.task import Batch
-from toy_models.tasks.parity import Parity
 
 Step = Callable[[], None]
 

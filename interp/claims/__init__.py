@@ -1,1 +1,1 @@
-"""The papers' claims, one file per paper or figure."""
+"""The papers' claims: one package per paper, one file per figure or theorem."""

@@ -9,7 +9,7 @@ import torch
 import tyro
 
 from interp.cli import parse
-from probes.atomic import write_json
+from probes.base.atomic import write_json
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from interp.claim import find_claims, load_claims
 from interp.cli import parse
+from interp.core.claim import find_claims, load_claims
 
 if TYPE_CHECKING:
-    from interp.engine import Engine
+    from interp.core.engine import Engine
 
 USAGE = """usage: cotlens claims list [--json FILE]
        cotlens claims run ID... [--preset smoke|cpu|paper] [--seeds N] [--out DIR] [--resume] [--workers N]
@@ -85,7 +85,7 @@ def list_claims(options: List) -> None:
     for claim in claims.values():
         print(f"{claim.id:<20} {claim.sentence}")
     if options.json is not None:
-        from probes.atomic import write_json
+        from probes.base.atomic import write_json
 
         write_json(options.json, [{"id": c.id, "sentence": c.sentence, "test": c.test} for c in claims.values()])
 
@@ -94,12 +94,12 @@ def run_claims(options: Run) -> None:
     """Runs the claims one after another and prints the verdicts."""
     from rich.console import Console
 
-    from interp.board import enter, stored
+    from interp.core.ledger import enter, stored
+    from interp.core.runs import check_directory
+    from interp.core.sweep import Pace, run_claim, seeded
+    from interp.core.verdict import verdict_table
     from interp.report import write_report
-    from interp.runs import check_directory
-    from interp.sweep import Pace, run_claim, seeded
-    from interp.verdict import verdict_table
-    from probes.atomic import remove_leftovers
+    from probes.base.atomic import remove_leftovers
 
     if not options.ids:
         raise ValueError("name at least one claim, or all; cotlens claims list shows them")
@@ -143,8 +143,8 @@ def run_claims(options: Run) -> None:
 
 
 def _engine(options: Run) -> "Engine":
-    from interp.engine import Local
-    from interp.ray_engine import OnRay
+    from interp.core.engine import Local
+    from interp.core.ray_engine import OnRay
 
     if options.workers < 1:
         raise ValueError(f"--workers must be at least 1, got {options.workers}")
@@ -159,9 +159,9 @@ def _engine(options: Run) -> "Engine":
 
 def show_board(options: Board) -> None:
     """Prints the board, or writes it into a README."""
-    from interp.board import board, with_board
-    from interp.verdict import read_verdicts
-    from probes.atomic import write_text
+    from interp.core.ledger import board, with_board
+    from interp.core.verdict import read_verdicts
+    from probes.base.atomic import write_text
 
     table = board(read_verdicts(options.results))
     if options.readme is None:

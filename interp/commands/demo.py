@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interp.claim import find_claims
-from interp.claims.wen2024_fig2 import Fig2
-from interp.claims.wen2024_fig3b import Fig3b, Width
-from interp.claims.wen2024_fig6 import Fig6
+from interp.claims.wen2024.fig2 import Fig2
+from interp.claims.wen2024.fig3b import Fig3b, Width
+from interp.claims.wen2024.fig6 import Fig6
 from interp.cli import parse
+from interp.core.claim import find_claims
 
 SMALL = {
     "wen2024/fig3b": Fig3b((Width(128, 512, n=20, k=5, lr=1e-4, budget=150_000),), 2048, 2048, seeds=3),
@@ -42,9 +42,9 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the small claims and says what was found and where it is."""
     from rich.console import Console
 
+    from interp.core.sweep import Pace, run_claim
+    from interp.core.verdict import verdict_table
     from interp.report import write_report
-    from interp.sweep import Pace, run_claim
-    from interp.verdict import verdict_table
 
     options = parse(Demo, arguments, "demo")
     if options.workers < 1:

@@ -13,18 +13,20 @@ import tyro
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from hf_analysis.measure import Measurer, collect
-from hf_analysis.models import LoadedModel, load_model, require_same_tokenizer
-from hf_analysis.problems import load_problems
-from hf_analysis.request import PAPER_CONDITIONS, Request
-from interp.claims import wen2024_fig6, wen2024_fig6_model
-from interp.claims.wen2024_fig6_model import AGAINST
+from hf_analysis.measurement.measure import Measurer, collect
+from hf_analysis.measurement.request import PAPER_CONDITIONS, Request
+from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer
+from hf_analysis.text.problems import load_problems
+from interp.claims.wen2024 import fig6 as wen2024_fig6
+from interp.claims.wen2024 import fig6_model as wen2024_fig6_model
+from interp.claims.wen2024.fig6_model import AGAINST
 from interp.cli import parse
 from interp.console import progress
-from interp.figures import save_figures
-from interp.runs import check_directory, run_directory
-from interp.verdict import Verdict, verdict_table
-from probes import atomic, rows
+from interp.core.runs import check_directory, run_directory
+from interp.core.verdict import Verdict, verdict_table
+from interp.figures.style import save_figures
+from probes import rows
+from probes.base import atomic
 
 NOT_THE_RUN = ("out", "resume", "offline", "engine", "address", "actors", "actor_gpus")
 """Options that say where and how to measure, not what."""
@@ -145,7 +147,7 @@ def _measured_here(options: Entropy, request: Request) -> Measure:
 
 def _measured_on_ray(options: Entropy, request: Request) -> Measure:
     """Measures by actors; each loads the model itself, this process never does."""
-    from interp.ray_engine import sharded
+    from interp.core.ray_engine import sharded
 
     if options.against is not None:
         raise ValueError("--against compares two models in one process: it does not go with --engine ray")

@@ -11,17 +11,17 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
 
-from hf_analysis.heads import CHANCE, COPY, METRICS, measure_heads
-from hf_analysis.models import load_model
-from hf_analysis.problems import load_problems
+from hf_analysis.measurement.heads import CHANCE, COPY, METRICS, measure_heads
+from hf_analysis.models.loading import load_model
+from hf_analysis.text.problems import load_problems
 from interp.cli import parse
 from interp.console import progress
-from interp.contrast import ALPHA, FEWEST_FOR_HEADS, N_FLIPS
-from interp.figures import save_figures
-from interp.head_figures import kind_maps
-from interp.runs import check_directory, run_directory
+from interp.core.contrast import ALPHA, FEWEST_FOR_HEADS, N_FLIPS
+from interp.core.runs import check_directory, run_directory
+from interp.figures.heads import kind_maps
+from interp.figures.style import save_figures
 from interp.statistics import sign_flip_max_t
-from probes import atomic
+from probes.base import atomic
 
 TEXT = {kind: "cot_clean" if kind in ("sink", COPY) else "repeated" for kind in METRICS}
 """On which text each kind is read off."""

@@ -14,22 +14,23 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from interp.cli import parse
+from interp.commands.probe_summary import summary, summary_tables
 from interp.console import progress
-from interp.figures import save_figures
-from interp.probe_figures import probe_figures
-from interp.probe_summary import summary, summary_tables
-from interp.probing import attention_rows, effect_rows, knockout_rows, state_rows
-from interp.runs import read_config
-from probes import atomic, rows
-from probes.causal import ablate_heads, head_places, knock_out_by_head, patch_edges, patch_heads, unchanged
-from probes.dependence import without_self
-from probes.hooked import Hooked, residual_names
-from toy_models.corruption import corrupted_pairs
-from toy_models.forward import Dropout
-from toy_models.models.decoder import DecoderConfig, hooked_decoder, load_weights
-from toy_models.probing import attention_probe, read_margins, state_probes, step_knockouts
+from interp.core.probe_rows import attention_rows, effect_rows, knockout_rows, state_rows
+from interp.core.runs import read_config
+from interp.figures.probes import probe_figures
+from interp.figures.style import save_figures
+from probes import rows
+from probes.attention.dependence import without_self
+from probes.base import atomic
+from probes.hooked.causal import ablate_heads, head_places, knock_out_by_head, patch_edges, patch_heads, unchanged
+from probes.hooked.points import Hooked, residual_names
+from toy_models.engine.corruption import corrupted_pairs
+from toy_models.engine.decoder import DecoderConfig, hooked_decoder, load_weights
+from toy_models.engine.forward import Dropout
+from toy_models.engine.probing import attention_probe, read_margins, state_probes, step_knockouts
+from toy_models.engine.training import TrainConfig, Trainer
 from toy_models.task import Batch, Task, task_class
-from toy_models.training import TrainConfig, Trainer
 
 WIDTH = 110
 """Columns of the tables where there is no terminal to ask."""

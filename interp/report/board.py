@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from interp.claim import Claim
+from interp.core.claim import Claim
+from interp.core.verdict import Verdict
 from interp.report.pack import escaped, number
 from interp.report.sources import Judgement, Run
-from interp.verdict import Verdict
 
 MARKS = {"supported": "✓", "refuted": "✗", "inconclusive": "?", "not run": "–"}
 WIDTH, HEIGHT, MARGIN = 220, 30, 12

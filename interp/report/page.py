@@ -8,14 +8,14 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from interp.claim import load_claims
+from interp.core.claim import load_claims
 from interp.report.board import Entry, board_html, entries
 from interp.report.pack import escaped, script_json
 from interp.report.pretrained import pretrained_data
 from interp.report.sections import definitions, sections_html
 from interp.report.sources import Run, read_runs
 from interp.report.toy import toy_data
-from probes.atomic import write_text
+from probes.base.atomic import write_text
 
 SCRIPTS = ("page.js", "plots.js", "pretrained.js", "tokens.js", "toy.js", "start.js")
 """In this order, in one function: later ones use the names of earlier ones."""
@@ -54,7 +54,7 @@ def build(directories: Sequence[Path]) -> str:
 
 
 def _part(name: str) -> str:
-    return resources.files("interp.report").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("interp.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _plotly() -> str:

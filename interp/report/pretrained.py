@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from interp.contrast import N_FLIPS
+from interp.core.contrast import N_FLIPS
 from interp.report.pack import packed, visible
 from interp.report.sources import Run
 from interp.report.tokens import token_data

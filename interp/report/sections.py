@@ -69,7 +69,7 @@ def figure_uri(figure: "Figure") -> str:
     """The figure as a data URI; the same figure gives the same bytes."""
     import matplotlib
 
-    from interp.figures import styled
+    from interp.figures.style import styled
 
     with styled(), matplotlib.rc_context({"svg.hashsalt": "cotlens"}):
         image, mime = _saved(figure, "svg", {"Date": None, "Creator": None}), "image/svg+xml"

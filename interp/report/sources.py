@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from interp.claim import PRESETS, Claim, find_claims
-from interp.claims import wen2024_fig6_model
-from interp.verdict import Verdict, read_verdicts
+from interp.claims.wen2024 import fig6_model as wen2024_fig6_model
+from interp.core.claim import PRESETS, Claim, find_claims
+from interp.core.verdict import Verdict, read_verdicts
 from probes import rows
-from probes.atomic import read_json
+from probes.base.atomic import read_json
 
 TOKEN_COLUMNS = ("problem", "condition", "layer", "head", "position", "token", "part", "value")
 

@@ -7,12 +7,13 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hf_analysis.models import load_model, tiny_twin
-from hf_analysis.problems import load_problems
+from hf_analysis.models.loading import load_model, tiny_twin
+from hf_analysis.text.problems import load_problems
 from interp.cli import main
-from interp.runs import read_config
-from interp.verdict import read_verdicts
-from probes import checkpoint, rows
+from interp.core.runs import read_config
+from interp.core.verdict import read_verdicts
+from probes import rows
+from probes.base import checkpoint
 from tests.fuzz.cases import command_refuses_or_works, contents, damaged, refused_in_one_line
 
 LAX = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -3,12 +3,12 @@
 import os
 
 import pytest
-from tiny_models import CONFIGS, VOCABULARY, build
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from hf_analysis.models import LoadedModel, load_model
-from hf_analysis.problems import Problem
+from hf_analysis.models.loading import LoadedModel, load_model
+from hf_analysis.text.problems import Problem
+from tests.hf_analysis.tiny_models import CONFIGS, VOCABULARY, build
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 

@@ -8,7 +8,7 @@ token. The other two heads attend uniformly and write nothing; the MLPs are zero
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from hf_analysis.problems import Problem
+from hf_analysis.text.problems import Problem
 
 PREVIOUS_HEAD, COPY_HEAD, IDLE_HEADS = (0, 0), (1, 0), [(0, 1), (1, 1)]
 COPYING = Problem("c", "Use <3 and >5 and *7 and +9.", "Take *7 or >5.\nAnd +9 or <3.\n#### 9", "9")

@@ -18,7 +18,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from hf_analysis.models import LoadedModel
+from hf_analysis.models.loading import LoadedModel
 
 VOCABULARY = 300
 SIZES = {

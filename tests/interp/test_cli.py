@@ -8,8 +8,9 @@ import pytest
 
 import interp.commands.train
 from interp.cli import COMMANDS, main
-from interp.runs import run_directory
-from probes import checkpoint, rows
+from interp.core.runs import run_directory
+from probes import rows
+from probes.base import checkpoint
 
 TINY = [
     "train", "parity", "--n", "7", "--k", "1", "--d-model", "16", "--budget", "512", "--eval-every", "128",
@@ -202,7 +203,7 @@ def test_a_damaged_config_is_refused(run_copy, capsys):
 
 HOLD_THE_LOCK = """
 import pathlib, sys
-from interp.runs import read_config, run_directory
+from interp.core.runs import read_config, run_directory
 path = pathlib.Path(sys.argv[1])
 with run_directory(path, read_config(path), resume=True):
     print("locked", flush=True)

@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interp.claim import load_claims
 from interp.cli import main
-from interp.contrast import Side, contrast
+from interp.core.claim import load_claims
+from interp.core.contrast import Side, contrast
+from interp.core.verdict import Verdict
 from interp.report import build, write_report
 from interp.report.board import Entry, board_html, entries, forest
 from interp.report.pack import visible
 from interp.report.pretrained import declared_pairs, pretrained_data
 from interp.report.sources import command, read_runs
 from interp.report.toy import toy_data
-from interp.verdict import Verdict
 from probes import rows
 from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
 from tests.interp.report.test_pack import unpacked

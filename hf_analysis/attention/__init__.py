@@ -1,0 +1,1 @@
+"""How attention is seen from inside an ordinary forward pass."""

@@ -1,0 +1,214 @@
+"""How does one get between a pretrained model and its attention? One more function in transformers' public registry.
+
+Within `intercepting(model, handler)`, every attention call of the model is handed to `handler` as an `AttentionCall`
+in place of the model's own implementation; what the handler returns goes on as the layer's output. `call.output()`
+is what the model itself would have computed, so a handler that only looks changes nothing. A handler that is done
+with the last layer (`call.is_last`) may raise `Enough`, which ends the block.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from probes.attention.chunked import RowStatistics, chunked_row_statistics
+
+NAME = "cotlens_intercepting"  # a name with "flash" in it would be taken for a hub kernel
+
+# Options of attention functions that say nothing about the pattern beyond what the mask already says.
+_HARMLESS = frozenset({"sliding_window", "position_ids", "cache_position", "layer_idx", "position_bias"})
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """One layer's attention, as the model asked for it."""
+
+    layer: int
+    is_last: bool  # of the model's layers
+    module: torch.nn.Module
+    query: Float[Tensor, "batch head query d"]
+    key: Float[Tensor, "batch kv_head key d"]
+    value: Float[Tensor, "batch kv_head key d_value"]
+    attention_mask: Tensor | None
+    scaling: float | None
+    softcap: float | None
+    sinks: Float[Tensor, "head"] | None  # learned scores of no key, which take mass from every row
+    options: dict[str, Any]
+
+    @property
+    def scale(self) -> float:
+        return self.query.shape[-1] ** -0.5 if self.scaling is None else self.scaling
+
+    @property
+    def mask(self) -> Bool[Tensor, "#batch 1 query key"] | None:
+        """True where a query sees a key; None: plainly causal."""
+        return self._split[0]
+
+    @property
+    def bias(self) -> Float[Tensor, "#batch #head query key"] | None:
+        """What is added to the scores."""
+        return self._split[1]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the pattern is a softmax of biased scores and nothing else."""
+        return self.softcap is None and self.sinks is None
+
+    @cached_property
+    def _split(self) -> tuple[Tensor | None, Tensor | None]:
+        return _split_mask(self.attention_mask, self.options.get("position_bias"), self.key.shape[2])
+
+    @cached_property
+    def chunked(self) -> tuple[RowStatistics, Float[Tensor, "batch query head d_value"]]:
+        """The reference path for capped scores and learned sinks: row statistics over the keys, and the output."""
+        return self._chunked(self.bias)
+
+    def output(self, hidden: Bool[Tensor, "#batch #head query key"] | None = None) -> Float[Tensor, "b q h d"]:
+        """The model's own output; where a key is `hidden` from a query, its weight is zero and the rest sums to one.
+
+        Nothing hidden: the very same computation as without a handler. Every query must keep a key.
+        """
+        if hidden is None:
+            return self._untouched()
+        kept = self._visible() & ~hidden.to(self.query.device)
+        if not bool(kept.any(-1).all()):
+            raise ValueError(f"layer {self.layer}: a query would be left without any key; leave it at least its own")
+        zero = torch.zeros((), dtype=self.query.dtype, device=self.query.device)
+        bias = zero if self.bias is None else self.bias
+        added = torch.where(kept, bias, -torch.inf)
+        if not self.plain:
+            return self._chunked(added)[1]
+        options = {name: value for name, value in self.options.items() if name != "position_bias"}
+        arguments = (self.module, self.query, self.key, self.value, added, 0.0, self.scaling)
+        return sdpa_attention_forward(*arguments, **options)[0]
+
+    def _visible(self) -> Bool[Tensor, "#batch 1 query key"]:
+        if self.mask is not None:
+            return self.mask
+        shape = (self.query.shape[2], self.key.shape[2])
+        return torch.ones(shape, dtype=torch.bool, device=self.query.device).tril()[None, None]
+
+    def _untouched(self) -> Tensor:
+        if not self.plain:
+            return self.chunked[1]
+        arguments = (self.module, self.query, self.key, self.value, self.attention_mask, 0.0, self.scaling)
+        return sdpa_attention_forward(*arguments, **self.options)[0]
+
+    def _chunked(self, bias: Tensor | None) -> tuple[RowStatistics, Tensor]:
+        options = {"mask": self.mask, "bias": bias, "softcap": self.softcap, "sinks": self.sinks}
+        statistics, output = chunked_row_statistics(self.query, self.key, self.scale, value=self.value, **options)
+        assert output is not None  # asked for with `value`
+        return statistics, output.to(self.query.dtype).transpose(1, 2).contiguous()
+
+
+class Enough(Exception):
+    """Raised by a handler that needs nothing of what the model computes behind its last attention."""
+
+
+Handler = Callable[[AttentionCall], Float[Tensor, "batch query head d_value"]]
+
+
+@dataclass
+class _Active:
+    handler: Handler
+    n_layers: int
+    n_calls: int = 0
+
+
+_active: ContextVar[_Active | None] = ContextVar("active handler", default=None)
+
+
+@contextmanager
+def intercepting(model: PreTrainedModel, handler: Handler) -> Iterator[None]:
+    """Hands every attention call of `model` to `handler`; afterwards the model has its own implementation again.
+
+    A model that sends only some of its layers through the registry is refused at the end.
+    """
+    before = model.config._attn_implementation or "eager"
+    n_layers = model.config.get_text_config().num_hidden_layers
+    model.set_attn_implementation(NAME)
+    if model.config._attn_implementation != NAME:
+        raise ValueError(
+            f"{type(model).__name__} does not use the attention registry of transformers, so its heads "
+            "cannot be measured; use an architecture that does, such as Llama, Qwen2, GPT-2 or GPT-NeoX"
+        )
+    active = _Active(handler, n_layers)
+    token = _active.set(active)
+    try:
+        yield
+    except Enough:
+        pass
+    finally:
+        _active.reset(token)
+        model.set_attn_implementation(before)
+    if active.n_calls == 0 or active.n_calls % n_layers:
+        raise ValueError(
+            f"{type(model).__name__} sent {active.n_calls % n_layers} of its {n_layers} layers through the "
+            "attention registry of transformers; heads that bypass it cannot be measured"
+        )
+
+
+def _intercepting_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """The registered attention function."""
+    active = _active.get()
+    if active is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **options)
+    softcap, sinks = options.pop("softcap", None), options.pop("s_aux", None)
+    _refuse_unknown(module, query, key, options)
+    layer = active.n_calls % active.n_layers
+    active.n_calls += 1
+    own_index = getattr(module, "layer_idx", None)  # where a module knows it, bypassing calls cannot shift the last
+    is_last = (layer if own_index is None else own_index) == active.n_layers - 1
+    call = AttentionCall(layer, is_last, module, query, key, value, attention_mask, scaling, softcap, sinks, options)
+    return active.handler(call), None
+
+
+def _refuse_unknown(module: torch.nn.Module, query: Tensor, key: Tensor, options: dict[str, Any]) -> None:
+    name = type(module).__name__
+    unknown = [k for k, v in options.items() if not (v is None or isinstance(v, bool) or k in _HARMLESS)]
+    if unknown:
+        raise ValueError(f"{name} passes {unknown} to its attention, whose effect on the pattern is not known here")
+    if query.shape[2] != key.shape[2] or getattr(module, "is_causal", True) is False:
+        raise ValueError(f"{name} is not causal self-attention over one text; only decoders are measured")
+    if module.training:
+        raise ValueError(f"{name} is in training mode; call model.eval() first")
+
+
+def _split_mask(
+    attention_mask: Tensor | None, bias: Tensor | None, n_keys: int
+) -> tuple[Bool[Tensor, "batch 1 query key"] | None, Tensor | None]:
+    """Which keys are seen, and what is added to their scores; an additive mask may say both."""
+    if attention_mask is None:
+        return None, bias
+    attention_mask = attention_mask[..., :n_keys]
+    if attention_mask.dtype == torch.bool:
+        return attention_mask, bias
+    visible = attention_mask > torch.finfo(attention_mask.dtype).min / 2
+    if visible.shape[1] != 1:
+        raise ValueError("an attention mask that differs between heads cannot be measured")
+    added = attention_mask.masked_fill(~visible, 0)
+    if bool(added.any()):
+        bias = added if bias is None else bias + added
+    return visible, bias
+
+
+AttentionInterface.register(NAME, _intercepting_attention)
+AttentionMaskInterface.register(NAME, sdpa_mask)

@@ -1,0 +1,1 @@
+"""Does the model use what it attends to? Knockouts and ablations inside pretrained models."""

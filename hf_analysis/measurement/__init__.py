@@ -1,0 +1,1 @@
+"""What is measured of every head, how it is reduced, and where it is kept."""

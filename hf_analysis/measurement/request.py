@@ -1,0 +1,46 @@
+"""What is measured, whatever the model and wherever it runs? Checked when it is made, before a model is loaded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hf_analysis.text.conditions import find_condition
+from hf_analysis.text.problems import Problem
+
+PAPER_CONDITIONS = ("cot", "no_cot")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is measured, whatever the model."""
+
+    problems: Sequence[Problem]
+    conditions: Sequence[str]
+    seed: int = 0
+    keep_tokens: int = 0
+    paper_mode: bool = False
+    share: bool = True
+    """Whether conditions share the question, or every passage is computed on its own."""
+    batch_size: int | None = None
+    """Problems per forward pass; None: 1 on a CPU, 8 on a GPU."""
+
+    def __post_init__(self) -> None:
+        for name in self.conditions:
+            find_condition(name)
+        if not self.conditions or len(set(self.conditions)) != len(self.conditions):
+            raise ValueError(f"conditions {list(self.conditions)}: need at least one, and none twice")
+        if self.paper_mode and tuple(self.conditions) != PAPER_CONDITIONS:
+            raise ValueError(f"paper mode measures the conditions cot no_cot, got {' '.join(self.conditions)}")
+        if not self.problems:
+            raise ValueError("no problem to measure")
+        if len({problem.id for problem in self.problems}) != len(self.problems):
+            raise ValueError("two problems have the same id; ids must be unique")
+        if self.keep_tokens < 0:
+            raise ValueError(f"keep_tokens {self.keep_tokens}: need 0 or more")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ValueError(f"batch size {self.batch_size}: need at least 1")
+
+    @cached_property
+    def kept(self) -> list[Problem]:
+        """The problems whose per-token entropies are kept."""
+        return list(self.problems[: self.keep_tokens])

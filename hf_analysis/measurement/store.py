@@ -1,0 +1,136 @@
+"""Where does a measurement live, and how does it survive a kill?
+
+out/fingerprint.json             what is measured; a resume that would measure something else is refused
+out/problems/<problem>.parquet   the rows of one finished problem, written whole before the next begins
+out/tokens/<problem>.parquet     its per-token entropies, for the first `keep_tokens` problems
+out/rows.parquet, out/tokens.parquet, out/measurement.json    at the end
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hf_analysis.measurement.request import Request
+from hf_analysis.models.loading import LoadedModel
+from hf_analysis.text.problems import Problem, paper_quirks
+from probes import rows
+from probes.base.atomic import read_json, remove_leftovers, write_file, write_json
+
+
+def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any]:
+    """Everything that decides the rows, in words or as digests."""
+    return {
+        "run": run,
+        "model": model.name,
+        "weights": model.digest,
+        "data": problems_digest(request.problems),
+        "n_problems": len(request.problems),
+        "conditions": list(request.conditions),
+        "seed": request.seed,
+        "keep_tokens": request.keep_tokens,
+        "paper_mode": request.paper_mode,
+        "share": request.share,
+    }
+
+
+def problems_digest(problems: Sequence[Problem]) -> str:
+    """A fingerprint of problems in their order: 16 hex digits."""
+    text = json.dumps([[p.id, p.question, p.solution, p.answer] for p in problems])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def safe_name(identity: str) -> str:
+    """A file name for a problem id: readable where possible, unique even where case is folded."""
+    readable = re.sub(r"[^a-z0-9_-]+", "_", identity.lower())[:80]
+    if readable and readable == identity:
+        return identity
+    return f"{readable or 'problem'}.{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+
+
+class Store:
+    """The files of one measurement under `out`."""
+
+    def __init__(self, out: Path, request: Request) -> None:
+        self.out, self.request, self.problems = out, request, request.problems
+        self.done: set[str] = set()
+
+    def open(self, identity: dict[str, Any], resume: bool) -> None:
+        """Starts the directory, or takes up what an earlier run of the same measurement finished."""
+        path = self.out / "fingerprint.json"
+        if path.exists():
+            self._take_up(path, identity, resume)
+        elif (self.out / "problems").exists():
+            raise ValueError(f"{self.out} holds problems of another program; use another --out")
+        else:
+            write_json(path, identity)
+        remove_leftovers(self.out)
+        remove_leftovers(self.out / "problems")
+        remove_leftovers(self.out / "tokens")
+        self.done = {problem.id for problem in self.problems if self._file("problems", problem).exists()}
+
+    def _take_up(self, path: Path, identity: dict[str, Any], resume: bool) -> None:
+        if not resume:
+            raise ValueError(f"{self.out} already holds a measurement; pass --resume to go on, or another --out")
+        try:
+            earlier = read_json(path)
+            if not isinstance(earlier, dict):
+                raise ValueError("it holds no object")
+        except ValueError as error:
+            raise ValueError(f"{path} is not readable JSON ({error}); use another --out") from None
+        differing = [name for name in identity if earlier.get(name) != identity[name]]
+        if differing:
+            changes = "; ".join(f"{name} was {earlier.get(name)}, now {identity[name]}" for name in differing)
+            raise ValueError(f"cannot resume {self.out}: {changes}; use the earlier settings or another --out")
+
+    @property
+    def n_done(self) -> int:
+        return len(self.done)
+
+    def has(self, problem: Problem) -> bool:
+        return problem.id in self.done
+
+    def write_tokens(self, problem: Problem, table: pd.DataFrame) -> None:
+        path = self._file("tokens", problem)
+        write_file(path, lambda temporary: table.to_parquet(temporary, index=False))
+
+    def write(self, problem: Problem, table: pd.DataFrame, facts: dict[str, Any]) -> None:
+        """Marks `problem` as finished; pandas stores `facts` in the file's metadata."""
+        table.attrs = {**facts}
+        rows.write(self._file("problems", problem), table)
+        self.done.add(problem.id)
+
+    def finish(self) -> pd.DataFrame:
+        """Merges everything in the order of the problems and writes the merged files."""
+        tables = [rows.read(self._file("problems", problem)) for problem in self.problems]
+        facts = [self._facts(problem, table) for problem, table in zip(self.problems, tables)]
+        for table in tables:
+            table.attrs = {}
+        merged = rows.concat(tables)
+        if self.request.kept:
+            kept = [pd.read_parquet(self._file("tokens", problem)) for problem in self.request.kept]
+            tokens = pd.concat(kept, ignore_index=True)
+            write_file(self.out / "tokens.parquet", lambda temporary: tokens.to_parquet(temporary, index=False))
+        summary: dict[str, Any] = {
+            "forwarded_tokens": sum(fact["forwarded_tokens"] for fact in facts),
+            "unshared_tokens": sum(fact["unshared_tokens"] for fact in facts),
+            "layouts": sorted({fact["layout"] for fact in facts}),
+            "paths": sorted({path for fact in facts for path in fact["paths"]}),
+        }
+        if self.request.paper_mode:
+            summary["paper_quirks"] = paper_quirks(self.problems)
+        write_json(self.out / "measurement.json", summary)
+        rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
+        return merged
+
+    def _facts(self, problem: Problem, table: pd.DataFrame) -> dict[str, Any]:
+        if not table.attrs.keys() >= {"forwarded_tokens", "unshared_tokens", "layout", "paths"}:
+            raise ValueError(f"{self._file('problems', problem)} is damaged: it lacks the facts beside its rows")
+        return table.attrs
+
+    def _file(self, folder: str, problem: Problem) -> Path:
+        return self.out / folder / f"{safe_name(problem.id)}.parquet"

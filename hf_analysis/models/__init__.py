@@ -1,0 +1,1 @@
+"""Which pretrained model is measured, and how it is loaded."""

@@ -1,0 +1,241 @@
+"""Which model is measured? Any causal LM of transformers, from the hub, a directory, a GGUF file or built in.
+
+Weights are read from safetensors or GGUF only, never from a pickle. Code from the hub runs only if asked.
+"""
+
+import copy
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    LlamaConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
+
+from hf_analysis.models.builtin import builtin_directory
+from hf_analysis.models.machine import keep_freed_memory, require_arithmetic
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in evaluation mode with its tokenizer, under the name the user gave."""
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+    @property
+    def n_layers(self) -> int:
+        return self.model.config.get_text_config().num_hidden_layers
+
+    @property
+    def n_heads(self) -> int:
+        return self.model.config.get_text_config().num_attention_heads
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest text the model was built for, where its configuration says so."""
+        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model takes its tokens."""
+        return next(self.model.get_input_embeddings().parameters()).device
+
+    @property
+    def pad(self) -> int:
+        """A token to fill rows with; its rows are never read."""
+        known = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        return next((token for token in known if isinstance(token, int)), 0)
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the weights and dtype: 16 hex digits from a sample of every parameter."""
+        state = hashlib.sha256()
+        for name, parameter in self.model.named_parameters():
+            flat = parameter.detach().reshape(-1)
+            sample = flat[:: max(1, flat.numel() // 1024)]
+            state.update(f"{name} {tuple(parameter.shape)} {parameter.dtype}".encode())
+            state.update(sample.float().cpu().numpy().tobytes())
+        return state.hexdigest()[:16]
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of `text` with what the tokenizer puts in front of it, and nothing behind it."""
+        ids = list(self.tokenizer(text, add_special_tokens=True)["input_ids"])
+        bare = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        while len(ids) > len(bare) and ids[-1] == self.tokenizer.eos_token_id and ids[-len(bare) :] != bare:
+            ids.pop()
+        return ids
+
+    def decode(self, tokens: list[int]) -> str:
+        return str(self.tokenizer.decode(tokens, clean_up_tokenization_spaces=False))
+
+    @torch.inference_mode()
+    def generate(self, prompt: list[int], max_new_tokens: int, min_new_tokens: int = 1) -> list[int]:
+        """The model's greedy continuation of `prompt`, one text at a time, without its end-of-text token."""
+        ids = torch.tensor([prompt], device=self.device)
+        ends = self.model.generation_config.eos_token_id
+        greedy = GenerationConfig(
+            do_sample=False,
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
+            eos_token_id=ends,
+            pad_token_id=self.pad,
+        )
+        model: Any = self.model
+        made = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=greedy)
+        tokens = made[0, len(prompt) :].tolist()
+        stops = set(ends if isinstance(ends, list) else [ends])
+        while tokens and tokens[-1] in stops:
+            tokens.pop()
+        return tokens
+
+
+def load_model(
+    name: str,
+    *,
+    revision: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    trust_remote_code: bool = False,
+    offline: bool = False,
+) -> LoadedModel:
+    """The model `name`: `builtin`, a .gguf file, a directory, or an id of the hub (at `revision`).
+
+    `auto`: CUDA with bfloat16 weights (spread over all GPUs), else MPS, else the CPU, both in float32;
+    statistics are in float32 everywhere. `trust_remote_code` runs Python code that the model's author put on
+    the hub.
+    """
+    place = _device(device)
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": offline}
+    with _quiet():
+        source, files = _source(name, revision)
+    options |= files
+    weights: dict[str, Any] = {"dtype": _dtype(dtype, place)}
+    if place == "cpu" and weights["dtype"] != torch.float32:
+        require_arithmetic(dtype)
+    if "gguf_file" not in files:
+        weights["use_safetensors"] = True
+    if device == "auto" and place == "cuda":
+        weights["device_map"] = "auto"
+    try:
+        with _quiet():
+            tokenizer = AutoTokenizer.from_pretrained(source, **options)
+            loader: Any = AutoModelForCausalLM
+            model, found = loader.from_pretrained(source, output_loading_info=True, **weights, **options)
+    except Exception as error:  # a damaged directory makes transformers and tokenizers raise anything
+        raise ValueError(f"--model {name}: cannot be loaded ({_first_line(error)})") from error
+    absent = sorted(map(str, {*found["missing_keys"], *found["mismatched_keys"]}))
+    if absent:  # transformers would go on with random numbers in their place
+        raise ValueError(f"--model {name}: its file lacks {len(absent)} weights, such as {absent[0]}")
+    if "device_map" not in weights:
+        model = model.to(place)
+    if place == "cpu":
+        keep_freed_memory()
+    return LoadedModel(name, model.eval(), tokenizer)
+
+
+def require_same_tokenizer(first: LoadedModel, second: LoadedModel) -> None:
+    """A ValueError unless both models read every text as the same tokens, which comparing them head on needs."""
+    probe = "Ann's 12 apples cost $3,400.50.\n#### -7 <<3*4=12>> naïve 猫"
+    if first.tokenizer.get_vocab() != second.tokenizer.get_vocab() or first.encode(probe) != second.encode(probe):
+        raise ValueError(
+            f"{first.name} and {second.name} have different tokenizers, so their entropies are over different "
+            "tokens; compare two models with the same tokenizer"
+        )
+
+
+def untrained_twin(loaded: LoadedModel, seed: int) -> LoadedModel:
+    """The same architecture and tokenizer with freshly initialised weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh = AutoModelForCausalLM.from_config(copy.deepcopy(loaded.model.config), dtype=loaded.model.dtype)
+    return LoadedModel(f"untrained {loaded.name}", fresh.to(loaded.device).eval(), loaded.tokenizer)
+
+
+def tiny_twin(loaded: LoadedModel, seed: int) -> LoadedModel:
+    """Two small layers with fresh weights behind the same tokenizer: something to train within seconds."""
+    config = LlamaConfig(
+        vocab_size=loaded.model.config.get_text_config().vocab_size,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=2048,
+        pad_token_id=loaded.pad,
+        bos_token_id=None,
+        eos_token_id=loaded.pad,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh = AutoModelForCausalLM.from_config(config, dtype=loaded.model.dtype)
+    return LoadedModel(f"tiny {loaded.name}", fresh.to(loaded.device).eval(), loaded.tokenizer)
+
+
+def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
+    """Where transformers finds `name`, and the options that say so."""
+    path = Path(name)
+    if revision is not None and (name == "builtin" or path.exists()):
+        raise ValueError(f"--revision {revision}: only a model of the hub has revisions, not {name}")
+    if name == "builtin":
+        return str(builtin_directory()), {}
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise ValueError(f"--model {name}: no such file")
+        return str(path.parent), {"gguf_file": path.name}
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ValueError(f"--model {name}: the directory holds no config.json; expected a saved model")
+        if not any(path.glob("*.safetensors")):
+            raise ValueError(f"--model {name}: the directory holds no *.safetensors; other weights are not read")
+        return name, {}
+    if path.exists() or name.startswith((".", "/", "~")):
+        raise ValueError(f"--model {name}: expected a directory, a .gguf file, a hub id or 'builtin'")
+    return name, {} if revision is None else {"revision": revision}
+
+
+def _device(device: str) -> str:
+    if device != "auto":
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"--device {device}: not available here ({_first_line(error)})") from error
+        return device
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _dtype(dtype: str, device: str) -> torch.dtype:
+    if dtype == "auto":
+        return torch.bfloat16 if device.startswith("cuda") else torch.float32
+    if dtype not in DTYPES:
+        raise ValueError(f"--dtype {dtype}: expected auto or one of {', '.join(DTYPES)}")
+    return DTYPES[dtype]
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+
+
+class _quiet:
+    """Transformers' own progress bars off within; a command line shows its own."""
+
+    def __enter__(self) -> None:
+        self.shown = transformers_logging.is_progress_bar_enabled()
+        transformers_logging.disable_progress_bar()
+
+    def __exit__(self, *error: object) -> None:
+        if self.shown:
+            transformers_logging.enable_progress_bar()

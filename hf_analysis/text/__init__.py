@@ -1,0 +1,1 @@
+"""What the model reads: problems, conditions, spans of a worked solution."""

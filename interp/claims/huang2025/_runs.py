@@ -1,0 +1,197 @@
+"""Clause decoders trained on LEGO as plain numbers: what items of huang2025's claims are.
+
+In the rows of these runs `step` counts gradient steps over all stages, and `condition` names the model and what was
+changed in it.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from interp.core.claim import Item
+from probes.rows import concat, setting, table
+
+if TYPE_CHECKING:
+    import torch
+
+    from toy_models.lego.clause_decoder import ClauseDecoder, ClauseDecoderConfig
+    from toy_models.lego.task import Lego
+    from toy_models.lego.training import OnPoint, Stage
+
+REACHED = 0.9
+"""The share of sentences with all steps right down to which a length counts as reached."""
+
+
+RATES = {"theory": (1e-2, 1e-3, 1e-2), "standard": (3e-3, 1e-3, 1e-2)}
+"""Learning rates by model: at length 1, where attention stays as it is; afterwards; of the attention afterwards."""
+
+
+@dataclass(frozen=True)
+class LegoRun:
+    """One decoder trained on one group; the seed draws weights, data and test sentences."""
+
+    group: str = "C6"
+    model: Literal["standard", "theory"] = "theory"
+    """The two variants of the clause decoder."""
+    change: str = ""
+    """What was changed in the model or its training, in words; the fields below say it in numbers."""
+    residual: bool | None = None
+    """Whether the block's input goes round it; None: as in the variant."""
+    embed_std: float | None = None
+    """Standard deviation of the initial embeddings; None: as in the variant."""
+    rate: float = 1.0
+    """Factor of all learning rates."""
+    n_variables: int = 170
+    d_token: int = 32
+    d_mlp: int = 512
+    first: int = 400
+    """Steps at length 1, where there is nothing to search for: the group is learned here."""
+    steps: int = 600
+    """Steps at `length`."""
+    evaluations: int = 6
+    """Evaluations during these, evenly spaced."""
+    length: int = 5
+    lengths: tuple[int, ...] = (5, 10, 20, 40, 80, 160)
+    """The lengths of test sentences."""
+    n_test: int = 64
+    """Test sentences of each length, of the loss, and of attention."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", tuple(self.lengths))  # a list, if it comes from JSON
+
+    @property
+    def condition(self) -> str:
+        """The run's name among its claim's conditions."""
+        return f"{self.model}, {self.change}" if self.change else self.model
+
+    @property
+    def item(self) -> Item:
+        """The run as an item of work."""
+        name = f"{self.condition.replace(', ', '_').replace(' ', '_')},{self.group},seed={self.seed}"
+        return Item(name, asdict(self))
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The columns that say which run a row belongs to, without the setting."""
+        return {"run": self.item.name, "condition": self.condition, "unit": str(self.seed), "scope": "test"}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What varied, for the column `setting`."""
+        return {"group": self.group}
+
+    @property
+    def task(self) -> "Lego":
+        """The task at the training length."""
+        from toy_models.lego.task import Lego
+
+        return Lego(self.group, self.length, self.n_variables)
+
+    @property
+    def decoder(self) -> "ClauseDecoderConfig":
+        """The variant, with this run's changes."""
+        from toy_models.lego.clause_decoder import STANDARD, THEORY
+
+        variant = STANDARD if self.model == "standard" else THEORY
+        changes = {"residual": self.residual, "embed_std": self.embed_std}
+        changed = {name: value for name, value in changes.items() if value is not None}
+        return replace(variant, d_token=self.d_token, d_mlp=self.d_mlp, **changed)
+
+    @property
+    def stages(self) -> "tuple[Stage, ...]":
+        """Length 1, which teaches the group, then the training length, which teaches where to look."""
+        from toy_models.lego.training import Stage
+
+        alone, rate, attention = (self.rate * value for value in RATES[self.model])
+        return Stage(1, self.first, alone, 0.0, 128), Stage(self.length, self.steps, rate, attention)
+
+    def generator(self, stream: int) -> "torch.Generator":
+        """Test data, apart from the training data of every run."""
+        import torch
+
+        return torch.Generator().manual_seed(2_000_000 + 10 * self.seed + stream)
+
+
+THEORY = LegoRun(model="theory")
+STANDARD = LegoRun(model="standard", first=1000)
+"""The runs at the cpu preset; the standard model needs longer to learn a group."""
+
+
+@dataclass(frozen=True)
+class LegoRuns:
+    """A preset: every run for both groups and every seed."""
+
+    runs: tuple[LegoRun, ...]
+    seeds: int
+
+
+def by_group(preset: LegoRuns) -> list[Item]:
+    """One item for each run, of C6 and of S5, and seed."""
+    return by_seed([replace(run, group=group) for run in preset.runs for group in ("C6", "S5")], preset.seeds)
+
+
+def by_seed(runs: Sequence[LegoRun], seeds: int) -> list[Item]:
+    """One item for each run and seed."""
+    return [replace(run, seed=seed).item for run in runs for seed in range(seeds)]
+
+
+def evaluation_steps(run: LegoRun) -> list[int]:
+    """The steps at which a run is evaluated, counted from the start of the training."""
+    return [run.first + round(run.steps * (i + 1) / run.evaluations) for i in range(run.evaluations)]
+
+
+def trained(
+    run: LegoRun,
+    at: Collection[int] = (),
+    on_point: "OnPoint" = lambda _point, _model: None,
+    more: "Sequence[Stage]" = (),
+) -> "ClauseDecoder":
+    """The model after the run's stages and `more`; `on_point` as in `train_lego`."""
+    from toy_models.lego.training import train_lego
+
+    return train_lego(run.task, run.decoder, (*run.stages, *more), run.seed, at, on_point)
+
+
+def accuracy_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: int) -> pd.DataFrame:
+    """The share of sentences with all steps right, by length, and the loss at the training length."""
+    from toy_models.lego.generation import share_solved
+    from toy_models.lego.training import held_out_loss
+
+    loss = held_out_loss(model, run.task, 4 * run.n_test, run.generator(0))
+    shares = [
+        share_solved(model, replace(run.task, length=length), run.n_test, run.generator(1)) for length in run.lengths
+    ]
+    where = [setting(**run.settings, **places, length=length) for length in run.lengths]
+    place = {**run.labels, "step": step, "n_tokens": run.n_test}
+    return concat(
+        [
+            table(metric="accuracy", value=shares, setting=where, **place),
+            table(metric="loss", value=loss, setting=setting(**run.settings, **places, length=run.length), **place),
+        ]
+    )
+
+
+def reach(accuracy: pd.DataFrame) -> pd.DataFrame:
+    """By condition, group, seed and step: log2 of the length down to which `REACHED` of the sentences are solved.
+
+    `accuracy` has its settings as columns. The accuracy is taken as linear in log length between the lengths tested;
+    a model that fails at the shortest gets half of it, one that never fails the longest, so values are bounded.
+    """
+    found = []
+    for keys, curve in accuracy.groupby(["condition", "group", "unit", "step"]):
+        curve = curve.sort_values("length")
+        logs, shares = np.log2(curve["length"].to_numpy(float)), curve["value"].to_numpy(float)
+        below = np.flatnonzero(shares < REACHED)
+        if not len(below):
+            value = logs[-1]
+        elif below[0] == 0:
+            value = logs[0] - 1
+        else:
+            i = below[0]
+            value = logs[i - 1] + (logs[i] - logs[i - 1]) * (shares[i - 1] - REACHED) / (shares[i - 1] - shares[i])
+        found.append(dict(zip(("condition", "group", "unit", "step"), keys)) | {"value": float(value)})
+    return pd.DataFrame(found)

@@ -1,0 +1,119 @@
+"""What do the theory models of huang2025 look like? Blocks of Q, powers of d, stages of self-training; from rows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+
+from interp.claims.huang2025._runs import REACHED
+from interp.figures.style import BLUE, GREEN, ORANGE, SERIES, VERMILION, new_figure, styled
+
+ENTRIES = {
+    "diagonal_43": {"color": BLUE, "linestyle": "-", "label": "diagonal of $Q_{4,3}$"},
+    "diagonal_44": {"color": VERMILION, "linestyle": "--", "label": "diagonal of $Q_{4,4}$"},
+    "other_43": {"color": GREEN, "linestyle": "-.", "label": "other entries of $Q_{4,3}$"},
+    "other_44": {"color": ORANGE, "linestyle": ":", "label": "other entries of $Q_{4,4}$"},
+}
+TARGETS = {
+    "predicate": {"color": BLUE, "linestyle": "-", "label": "the predicate about its variable"},
+    "answer": {"color": VERMILION, "linestyle": "--", "label": "the answer itself"},
+    "error": {"color": "0.35", "linestyle": ":", "label": "elsewhere"},
+}
+
+
+def draw_blocks(found: pd.DataFrame) -> Figure:
+    """Algorithm 1 at the largest d: entries of Q (left) and attention (right) against steps; thin lines are seeds."""
+    found = found[(found["d"] == found["d"].max()) & (found["group"] == "C6") & (found["step"] > 0)]
+    with styled():
+        figure = new_figure(8.6, 3.4)
+        left, right = figure.subplots(1, 2)
+        for axes, kinds in ((left, ENTRIES), (right, TARGETS)):
+            for metric, style in kinds.items():
+                of_metric = found[found["metric"] == metric]
+                thin = {key: style[key] for key in ("color", "linestyle")}
+                for _, line in of_metric.groupby("unit"):
+                    line = line.sort_values("step")
+                    axes.plot(line["step"], line["value"], **thin, linewidth=0.6, alpha=0.5)
+                mean = of_metric.groupby("step")["value"].mean()
+                axes.plot(mean.index, mean, **style, linewidth=2)
+            axes.set(xscale="log", xlabel="gradient steps on $Q$")
+            axes.legend(fontsize=8)
+        left.set(ylabel="mean entry (others: mean size)", title=f"Blocks of $Q$, C6, d = {found['d'].iloc[0]}")
+        right.set(ylabel="attention of the last answer", ylim=(-0.02, 0.62), title="Sentences of length 2")
+        return figure
+
+
+def draw_powers(found: Mapping[str, pd.DataFrame]) -> Figure:
+    """Algorithm 1: attention elsewhere (left) and the length reached (right) against d; points are seeds."""
+    with styled():
+        figure = new_figure(8.6, 3.6)
+        left, right = figure.subplots(1, 2)
+        for (name, runs), style in zip(found.items(), SERIES):
+            point = {"color": style["color"], "marker": style["marker"], "linestyle": "none", "markersize": 4}
+            left.plot(runs["d"], runs["error"], **point, alpha=0.6)
+            right.plot(runs["d"], 2 ** runs["reach"], **point, alpha=0.6)
+            label = "C6" if name == "C6" else "symmetric group"
+            _fit(left, runs["d"], runs["error"], style, label)
+            _fit(right, runs["d"], 2 ** runs["reach"], style, label)
+        sizes = sorted(found["C6"]["d"].unique())
+        right.plot(sizes, [size - 14 for size in sizes], ":", color="0.5", label="as far as variables go")
+        for axes in (left, right):
+            axes.set(xscale="log", yscale="log", xlabel="number of tokens $d$")
+            axes.set_xticks(sizes, [str(size) for size in sizes])
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_minor_locator(NullLocator())
+            axes.legend(fontsize=8)
+        left.set(ylabel="attention on other clauses\n(length 2)", title="Concentration")
+        right.set(ylabel=f"length at which accuracy\nfalls below {REACHED:g}", title="Length, trained at 1 and 2")
+        return figure
+
+
+def _fit(axes: Axes, sizes: pd.Series, values: pd.Series, style: dict[str, Any], label: str) -> None:
+    """The fitted power, or the bare label where there is one size only."""
+    if sizes.nunique() < 2:
+        axes.plot([], [], color=style["color"], marker=style["marker"], linestyle="none", label=label)
+        return
+    slope, start = np.polyfit(np.log(sizes), np.log(values), 1)
+    ends = np.array([sizes.min(), sizes.max()], dtype=float)
+    axes.plot(
+        ends,
+        np.exp(start) * ends**slope,
+        color=style["color"],
+        linestyle=style["linestyle"],
+        label=rf"{label}: $d^{{{slope:.2f}}}$",
+    )
+
+
+def draw_stages(accuracy: pd.DataFrame) -> Figure:
+    """Algorithm 2: accuracy against length after each stage, whose own length is marked; one panel for each group."""
+    groups = sorted(accuracy["group"].unique(), key=lambda name: name == "C6")
+    with styled():
+        figure = new_figure(4.3 * len(groups), 3.6)
+        all_axes = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
+        for axes, group in zip(all_axes, groups):
+            of_group = accuracy[accuracy["group"] == group]
+            for (stage, of_stage), style in zip(of_group.groupby("stage"), SERIES):
+                trained = 2 ** int(stage)
+                for _, line in of_stage.groupby("unit"):
+                    line = line.sort_values("length")
+                    axes.plot(line["length"], line["value"], color=style["color"], linewidth=0.6, alpha=0.5)
+                mean = of_stage.groupby("length")["value"].mean()
+                axes.plot(mean.index, mean, **style, markersize=4, label=f"stage {int(stage)}, length {trained}")
+                axes.axvline(trained, color=style["color"], linestyle=style["linestyle"], linewidth=0.8, alpha=0.6)
+            ticks = [2**power for power in range(1, 1 + int(np.log2(of_group["length"].max())))]
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(ticks, [str(tick) for tick in ticks])
+            axes.minorticks_off()
+            axes.set(xlabel="length of the sentence", ylim=(-0.03, 1.03), title=group)
+        all_axes[0].set_ylabel("share of sentences\nwith all steps right")
+        legend = all_axes[0].legend(
+            fontsize=8, title="trained up to", title_fontsize=8, loc="lower left", frameon=True
+        )
+        legend.get_frame().set(alpha=1, linewidth=0)  # the marked lengths stay behind it
+        return figure

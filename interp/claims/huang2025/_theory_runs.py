@@ -1,0 +1,217 @@
+"""Theory models of huang2025 trained by Algorithm 1 or 2, as plain numbers: what items of its theorems' claim are.
+
+In the rows of these runs `condition` is the algorithm and `step` counts gradient steps on Q, over all stages.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from interp.claims.huang2025._runs import reach
+from interp.core.claim import Item
+from probes.rows import concat, setting, table, with_settings
+
+if TYPE_CHECKING:
+    import torch
+
+    from toy_models.lego.task import Lego
+    from toy_models.lego.theory_model import LegoTheory
+
+LENGTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Lengths of test sentences, as far as the variables go."""
+STATE_DESCENT = {"C6": (20.0, 300), "S3": (10.0, 300), "S4": (15.0, 500), "S5": (15.0, 2500)}
+"""Step size and steps with which the states of a group are learned at length 1."""
+_STREAMS = ("weights", "variables", "states", "attention", "test")
+
+
+@dataclass(frozen=True)
+class TheoryRun:
+    """One model trained by one algorithm; the seed draws weights, data and test sentences."""
+
+    algorithm: Literal["algorithm_1", "algorithm_2"]
+    group: str
+    d: int
+    """Number of tokens; what the group leaves is variables."""
+    lr: float
+    """Step size of Q, in units of the number of variables."""
+    clip: float = 3.0
+    """C_B of Assumption 3.4."""
+    m: int = 12
+    """Neurons of each class."""
+    first: float = 1.0
+    """Steps that teach the states at length 1, in units of those in STATE_DESCENT."""
+    batch: int = 128
+    """Sentences in a step on Q."""
+    budget: float = 0.2
+    """Algorithm 1: steps on Q in units of d^1.5."""
+    stages: int = 4
+    """Algorithm 2: stage k is at length 2^k, k = 1 to `stages`."""
+    bound: float = 0.6
+    """Algorithm 2: a stage ends when its loss is below d^-bound (the paper's E_1)."""
+    most: int = 2000
+    """Algorithm 2: steps of a stage at most."""
+    longest: int = 256
+    """The longest test sentences."""
+    n_test: int = 64
+    """Test sentences of each length."""
+    seed: int = 0
+
+    @property
+    def item(self) -> Item:
+        """The run as an item of work."""
+        return Item(f"{self.algorithm},{self.group},d={self.d},seed={self.seed}", asdict(self))
+
+    @property
+    def task(self) -> "Lego":
+        """Sentences of length 2."""
+        from toy_models.lego.groups import group_action
+        from toy_models.lego.task import Lego
+
+        action = group_action(self.group)
+        return Lego(self.group, 2, self.d - 1 - action.n_elements - action.n_points)
+
+    @property
+    def n_steps(self) -> int:
+        """Algorithm 1: steps on Q."""
+        return max(round(self.budget * self.d**1.5), 1)
+
+    def generator(self, stream: str, stage: int = 0) -> "torch.Generator":
+        """A stream of the seed's; `stage` tells the stages of Algorithm 2 apart."""
+        import torch
+
+        number = _STREAMS.index(stream) + len(_STREAMS) * stage
+        return torch.Generator().manual_seed(3_000_000 + 100 * self.seed + number)
+
+    def rows(self, metrics: dict[str, float], step: int, **places: Any) -> pd.DataFrame:
+        """One row for each metric."""
+        labels = {"run": self.item.name, "condition": self.algorithm, "unit": str(self.seed), "scope": "test"}
+        place = setting(d=self.d, group=self.group, **places)
+        return table(metric=list(metrics), value=list(metrics.values()), step=step, setting=place, **labels)
+
+
+def one_step_model(run: TheoryRun) -> "tuple[LegoTheory, dict[str, float]]":
+    """A model after stage 1, which learned variables and states on sentences of length 1; and its last losses."""
+    from toy_models.lego.task import ANSWERED, STATE
+    from toy_models.lego.theory_model import LegoTheory, LegoTheoryConfig
+    from toy_models.lego.theory_training import Descent, train_slot
+
+    model = LegoTheory(run.d, LegoTheoryConfig(m=run.m, clip=run.clip), run.generator("weights"))
+    lr, n_steps = STATE_DESCENT[run.group]
+    variables = train_slot(model, run.task, ANSWERED, Descent(1.0, 60, 144), run.generator("variables"))
+    states = train_slot(model, run.task, STATE, Descent(lr, round(run.first * n_steps), 144), run.generator("states"))
+    return model, {"variable_loss": variables, "state_loss": states}
+
+
+def attention_metrics(run: TheoryRun, model: "LegoTheory", length: int) -> dict[str, float]:
+    """Entries of both blocks of Q, and attention on the two target clauses in sentences of `length`."""
+    from toy_models.lego.theory_training import entries, routing
+
+    found: dict[str, float] = {}
+    for name, block in (("43", model.attn.Q_43), ("44", model.attn.Q_44)):
+        of_block = entries(block, run.task)
+        found |= {f"{metric}_{name}": value for metric, value in asdict(of_block).items()}
+    looks = routing(model, replace(run.task, length=length), 4 * run.n_test, run.generator("test"))
+    return found | {"predicate": looks.predicate, "answer": looks.answer, "error": looks.error}
+
+
+def accuracy_rows(run: TheoryRun, model: "LegoTheory", step: int, **places: Any) -> pd.DataFrame:
+    """The share of sentences whose every generated answer is right, by length."""
+    from toy_models.lego.theory_training import all_right
+
+    tables = []
+    for length in LENGTHS:
+        if length < min(run.task.n_variables, run.longest + 1):
+            clauses = replace(run.task, length=length).sample(run.n_test, run.generator("test")).inputs
+            accuracy = all_right(model, clauses).double().mean().item()
+            tables.append(run.rows({"accuracy": accuracy}, step, length=length, **places))
+    return concat(tables)
+
+
+def run_algorithm_1(run: TheoryRun) -> pd.DataFrame:
+    """Stage 1, then Q on both states of sentences of length 2; measured at steps evenly spaced in log time."""
+    from toy_models.lego.theory_training import Descent, attention_steps
+
+    model, losses = one_step_model(run)
+    descent = Descent(run.lr, run.n_steps, run.batch)
+    keep = {0, *np.geomspace(1, run.n_steps, 16).round().astype(int).tolist()}
+    tables = [run.rows(losses, 0)]
+    for step, loss in enumerate(attention_steps(model, run.task, [0, 1], descent, run.generator("attention"))):
+        if step in keep:
+            tables.append(run.rows({**attention_metrics(run, model, 2), "loss": loss}, step))
+    tables.append(run.rows(attention_metrics(run, model, 2), run.n_steps))
+    return concat([*tables, accuracy_rows(run, model, run.n_steps)])
+
+
+def run_algorithm_2(run: TheoryRun) -> pd.DataFrame:
+    """Stage 1.1, then Q at length 2 with true answers, then at 4, 8, ... with the last stage's own answers."""
+    return concat(_stages(run))
+
+
+def _stages(run: TheoryRun) -> Iterator[pd.DataFrame]:
+    from toy_models.lego.theory_training import Descent, self_labelled, self_train
+
+    model, losses = one_step_model(run)
+    yield run.rows(losses, 0)
+    teacher, total = None, 0
+    for stage in range(1, run.stages + 1):
+        task = replace(run.task, length=2**stage)
+        labels: dict[str, float] = {}
+        if teacher is not None:
+            truth = task.sample(4 * run.n_test, run.generator("test")).inputs
+            right = (self_labelled(teacher, truth, 2) == truth).flatten(1).all(-1)
+            labels = {"labels_right": right.double().mean().item()}
+        descent = Descent(run.lr, run.most, run.batch)
+        taken, loss = self_train(model, task, run.d**-run.bound, descent, run.generator("attention", stage), teacher)
+        total, teacher = total + taken, copy.deepcopy(model)
+        metrics = {**attention_metrics(run, model, task.length), **labels, "loss": loss, "steps": taken}
+        yield run.rows(metrics, total, stage=stage)
+        yield accuracy_rows(run, model, total, stage=stage)
+
+
+def run_theory(run: TheoryRun) -> pd.DataFrame:
+    """The rows of one run."""
+    return (run_algorithm_1 if run.algorithm == "algorithm_1" else run_algorithm_2)(run)
+
+
+def final(rows: pd.DataFrame, algorithm: str, *, simple: bool) -> pd.DataFrame:
+    """By seed and d (and stage of Algorithm 2): the metrics after training, with the length reached, as columns.
+
+    `simple` chooses C6, which acts simply transitively, or the symmetric group.
+    """
+    found = with_settings(rows[rows["condition"] == algorithm])
+    found = found[(found["group"] == "C6") == simple]
+    keys = ["unit", "d", *(["stage"] if algorithm == "algorithm_2" else [])]
+    accuracy = found[found["metric"] == "accuracy"]
+    far = [reach(part).assign(**dict(zip(keys[1:], values))) for values, part in accuracy.groupby(keys[1:])]
+    lengths = pd.concat(far).rename(columns={"value": "reach"})[[*keys, "reach"]]
+    last = found[(found["metric"] != "accuracy") & found[keys].notna().all(axis=1)]
+    last = last[last["step"] == last.groupby(keys)["step"].transform("max")]
+    return last.pivot(index=keys, columns="metric", values="value").reset_index().merge(lengths, on=keys)
+
+
+def accuracy_at(rows: pd.DataFrame, *, simple: bool) -> pd.DataFrame:
+    """Algorithm 2: accuracy by seed and stage, lengths as columns."""
+    found = with_settings(rows[(rows["condition"] == "algorithm_2") & (rows["metric"] == "accuracy")])
+    found = found[(found["group"] == "C6") == simple]
+    return found.pivot(index=["unit", "stage"], columns="length", values="value").sort_index()
+
+
+def slopes(found: pd.DataFrame, x: str, y: pd.Series) -> pd.Series:
+    """By seed: the slope of `y` against the column `x`."""
+    return (
+        found.assign(y=y)
+        .groupby("unit")
+        .apply(lambda of_seed: np.polyfit(of_seed[x].astype(float), of_seed["y"], 1)[0], include_groups=False)
+    )
+
+
+def lead(rows: pd.DataFrame) -> pd.Series:
+    """By seed: the largest difference of the diagonals of Q_{4,3} and Q_{4,4} along Algorithm 1, at the largest d."""
+    found = with_settings(rows[(rows["condition"] == "algorithm_1") & rows["metric"].str.startswith("diagonal_")])
+    found = found[(found["group"] == "C6") & (found["d"] == found["d"].max())]
+    wide = found.pivot(index=["unit", "step"], columns="metric", values="value")
+    return (wide["diagonal_43"] - wide["diagonal_44"]).groupby("unit").max()

@@ -1,0 +1,217 @@
+"""What do the kim2024 claims look like? Figures of one-step success, weights, levels and losses, from rows alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.ticker
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from interp.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, new_figure, styled
+
+SIZE_STYLES: tuple[dict[str, Any], ...] = (
+    {"color": SKY, "marker": "o", "linestyle": "-"},
+    {"color": BLUE, "marker": "s", "linestyle": "--"},
+    {"color": GREEN, "marker": "^", "linestyle": "-."},
+    {"color": PURPLE, "marker": "D", "linestyle": ":"},
+    {"color": ORANGE, "marker": "v", "linestyle": "-"},
+)
+REGIME_STYLES: Mapping[str, dict[str, Any]] = {
+    "direct": {"color": VERMILION, "linestyle": "--", "marker": "s", "label": "root only"},
+    "end_to_end": {"color": ORANGE, "linestyle": "-.", "marker": "^", "label": "own chain"},
+    "filter": {"color": GREEN, "linestyle": ":", "marker": "D", "label": "own chain with filter"},
+    "teacher_forcing": {"color": BLUE, "linestyle": "-", "marker": "o", "label": "teacher forcing"},
+}
+CONDITION_STYLES: Mapping[str, dict[str, Any]] = {
+    "complete": {"color": BLUE, "linestyle": "-", "marker": "o", "label": "filter and rounding"},
+    "no_filter": {"color": VERMILION, "linestyle": "--", "marker": "s", "label": "no filter"},
+    "no_rounding": {"color": ORANGE, "linestyle": "-.", "marker": "^", "label": "no rounding"},
+    "as_written": {"color": PURPLE, "linestyle": ":", "marker": "D", "label": "filter as written"},
+}
+
+KIND_TITLES = {"random": "random error", "against": "error against the signal", "unequal": "error between children"}
+
+
+def phase_diagram(found: pd.DataFrame) -> Figure:
+    """The share of seeds that one step solves, over n and step size, for each d."""
+    sizes = list(found.groupby(["d", "k"]))
+    with styled(grid=False):
+        figure = new_figure(3.1 * len(sizes) + 1.2, 3.9)
+        panels = np.atleast_1d(figure.subplots(1, len(sizes), sharey=True))
+        for axes, ((d, k), of_size) in zip(panels, sizes):
+            share = of_size.pivot_table(index="eta", columns="n", values="success", aggfunc="mean")
+            image = axes.pcolormesh(
+                np.arange(len(share.columns) + 1), np.arange(len(share) + 1), share, cmap="viridis", vmin=0, vmax=1
+            )
+            edge = share.columns.get_loc(d * d) + 0.5
+            axes.axvline(edge, color="white", linestyle="--")
+            axes.text(edge + 0.2, len(share) - 0.2, "$n = d^2$", color="white", va="top")
+            shown = [i for i, n in enumerate(share.columns) if float(np.log2(n)).is_integer()][::3]
+            axes.set_xticks([i + 0.5 for i in shown], [f"$2^{{{int(np.log2(share.columns[i]))}}}$" for i in shown])
+            axes.set_yticks(np.arange(len(share)) + 0.5, [f"{eta:g}" for eta in share.index])
+            axes.set(title=f"d = {d}, k = {k}", xlabel="samples n")
+        panels[0].set_ylabel("step size (units of $d^2$)")
+        figure.colorbar(image, ax=list(panels), label="share of seeds solved by one step")
+        return figure
+
+
+def samples_needed(started: pd.DataFrame) -> Figure:
+    """The n at first success against d, by seed, with d and d^2 beside it."""
+    with styled():
+        figure = new_figure(5.6, 4.2)
+        axes = figure.subplots()
+        solved, cut = started[~started["censored"]], started[started["censored"]]
+        spread = _spread(started["unit"])
+        axes.plot(solved["d"] * spread[solved.index], solved["n"], "o", color=BLUE, alpha=0.6, label="seed")
+        if len(cut):
+            at = cut["d"] * spread[cut.index]
+            axes.plot(at, cut["n"], "^", mfc="none", color=VERMILION, label="no success up to here")
+        median = started.groupby("d")["n"].median()
+        axes.plot(median.index, median, color=BLUE, label="median")
+        ds = np.array(sorted(started["d"].unique()), float)
+        for power, style in ((1, ":"), (2, "--")):
+            line = median.iloc[0] * (ds / ds[0]) ** power
+            axes.plot(ds, line, style, color="0.4", label=f"slope of $d^{power}$" if power > 1 else "slope of $d$")
+        axes.set(xscale="log", yscale="log", xlabel="d, number of bits", ylabel="samples n at first success")
+        axes.set_xticks(ds, [f"{d:g}" for d in ds])
+        axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        axes.legend(fontsize=8)
+        return figure
+
+
+def weight_map(rows: pd.DataFrame) -> Figure:
+    """W of one model: nodes by row, keys by column; circles mark the tree, a line the first node."""
+    d, k = int(rows["d"].iloc[0]), int(rows["k"].iloc[0])
+    weights = rows[rows["metric"] == "weight"].pivot(index="query", columns="key", values="value")
+    children = rows[(rows["metric"] == "dependency") & (rows["value"] > 0)]
+    limit = float(np.nanmax(np.abs(weights.to_numpy())))
+    n_nodes, n_keys = weights.shape
+    with styled(grid=False):
+        figure = new_figure(max(6.0, 0.085 * n_keys + 2.5), max(2.8, 0.085 * n_nodes + 1.8))
+        axes = figure.subplots()
+        axes.set_facecolor("0.88")
+        image = axes.imshow(weights, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+        size = float(np.clip(1100 / n_keys, 6, 40))
+        axes.scatter(
+            children["key"], children["query"], s=size, facecolors="none", edgecolors="black", linewidths=0.7
+        )
+        axes.axvline(d - 0.5, color="0.4", linewidth=0.8)
+        starts = np.cumsum([k >> level for level in range(1, k.bit_length())])[:-1]
+        for start in starts:
+            axes.axhline(start - 0.5, color="0.4", linewidth=0.8)
+        axes.set(
+            title=f"Weights after one step, d = {d}, k = {k}, seed 0",
+            xlabel="key position: bits, then nodes (circle: child; grey: masked)",
+            ylabel="node, level by level",
+        )
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, nbins=8))
+        figure.colorbar(image, label="weight $w_{j,m}$")
+        return figure
+
+
+def noise_tolerance(found: pd.DataFrame, points: pd.DataFrame) -> Figure:
+    """Above: the share of seeds solved against the error, by kind and d. Below: breaking points against d."""
+    kinds = [kind for kind in KIND_TITLES if kind in set(found["condition"])]
+    ds = sorted(found["d"].unique())
+    with styled():
+        figure = new_figure(3.3 * len(kinds) + 0.8, 6.2)
+        panels = figure.subplots(2, len(kinds), sharey="row", squeeze=False)
+        for (above, below), kind in zip(panels.T, kinds):
+            for style, d in zip(SIZE_STYLES, ds):
+                of_d = found[(found["condition"] == kind) & (found["d"] == d) & (found["error"] > 0)]
+                share = of_d.groupby("error")["success"].mean()
+                above.plot(share.index, share, **style, ms=4, label=f"d = {d}")
+            above.set(xscale="log", title=KIND_TITLES[kind], xlabel="size of the error (units of $1/d^2$)")
+            broken = points[(points["condition"] == kind) & (points["error"] > 0)]
+            below.plot(
+                broken["d"] * _spread(broken["unit"]), broken["size"], "o", color=BLUE, alpha=0.6, label="seed"
+            )
+            median = broken.groupby("d")["size"].median()
+            if len(median):
+                line = median.iloc[0] * (np.array(ds) / median.index[0]) ** -2.0
+                below.plot(median.index, median, color=BLUE, label="median")
+                below.plot(ds, line, "--", color="0.4", label="slope of $d^{-2}$")
+            below.set(xscale="log", yscale="log", xlabel="d, number of bits")
+            below.set_xticks(ds, [f"{d:g}" for d in ds])
+            below.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        panels[0, 0].set_ylabel("share of seeds solved")
+        panels[1, 0].set_ylabel("breaking point (error per entry)")
+        panels[0, 0].legend(fontsize=8)
+        panels[1, 0].legend(fontsize=8)
+        return figure
+
+
+def levels_solved(found: pd.DataFrame) -> Figure:
+    """The number of levels solved after each update, mean over seeds, by size and condition."""
+    sizes = list(found.groupby(["d", "k"]))
+    with styled():
+        figure = new_figure(max(5.0, 3.3 * len(sizes) + 0.6), 3.9)
+        panels = np.atleast_1d(figure.subplots(1, len(sizes)))
+        for axes, ((d, k), of_size) in zip(panels, sizes):
+            top = int(of_size["level"].max())
+            axes.plot(
+                [0, top], [0, top], color="0.75", linewidth=6, solid_capstyle="round", label="as claimed", zorder=1
+            )
+            for shift, (condition, style) in zip((0.0, -0.05, -0.1, -0.15), CONDITION_STYLES.items()):
+                runs = of_size[of_size["condition"] == condition]
+                if len(runs):
+                    solved = runs.groupby(["unit", "step"])["solved"].sum().groupby("step").mean()
+                    axes.plot(solved.index, solved + shift, **style, ms=5)  # lines that tie stay visible
+            axes.set(title=f"d = {d}, k = {k}", xlabel="updates", ylim=(-0.3, top + 0.3))
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
+        panels[0].set_ylabel("levels solved\n(mean over seeds; ties set apart)")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=5 if len(sizes) > 1 else 3, fontsize=8)
+        return figure
+
+
+def loss_curves(rows: pd.DataFrame) -> Figure:
+    """The root's loss against samples in each regime: mean over seeds, with the range of the seeds."""
+    losses = rows[rows["metric"] == "loss"]
+    with styled():
+        figure = new_figure(6.4, 4.2)
+        axes = figure.subplots()
+        for regime, style in REGIME_STYLES.items():
+            by_step = losses[losses["condition"] == regime].groupby("step")["value"]
+            mean = by_step.mean()
+            axes.fill_between(mean.index, by_step.min(), by_step.max(), color=style["color"], alpha=0.2, linewidth=0)
+            axes.plot(mean.index, mean, **style, ms=5, markevery=max(1, len(mean) // 8))
+        axes.set(yscale="log", xlabel="training samples seen", ylabel="loss of the root (half squared error)")
+        axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter())
+        axes.legend()
+        return figure
+
+
+def signal_against_k(found: pd.DataFrame) -> Figure:
+    """The gradient's signal-to-noise ratio for one sample against k, by loss, with the bound on its average."""
+    styles = {**REGIME_STYLES, "direct": {**REGIME_STYLES["direct"], "label": "root only, from the bits"}}
+    styles["end_to_end"] = {**styles["end_to_end"], "label": "root only, through own chain"}
+    ks = sorted(found["k"].unique())
+    with styled():
+        figure = new_figure(6.0, 4.2)
+        axes = figure.subplots()
+        for shift, loss in zip((0.96, 1.0, 1.04), ("direct", "end_to_end", "teacher_forcing")):
+            of_loss, style = found[found["condition"] == loss], styles[loss]
+            axes.plot(
+                of_loss["k"] * shift, of_loss["value"], color=style["color"], marker=style["marker"], alpha=0.4,
+                linestyle="", ms=4,
+            )  # fmt: skip
+            typical = of_loss.groupby("k")["value"].median()
+            axes.plot(typical.index * shift, typical, **style)
+        bound = found.groupby("k")["bound"].first()
+        axes.plot(bound.index, bound, color="0.4", label="1 / sqrt(number of secrets)")
+        axes.set(xscale="log", yscale="log", xlabel="k, number of secret bits")
+        axes.set_ylabel("signal-to-noise ratio of one sample's gradient")
+        axes.set_xticks(ks, [f"{k:g}" for k in ks])
+        axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        axes.legend(fontsize=8)
+        return figure
+
+
+def _spread(units: pd.Series) -> pd.Series:
+    """A factor near 1 for each row by its seed, so that seeds that tie stay visible side by side on a log axis."""
+    seeds = units.astype(int)
+    return 1 + 0.03 * (seeds % 10 - (seeds % 10).mean())

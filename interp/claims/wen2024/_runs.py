@@ -1,0 +1,143 @@
+"""One parity training run as plain numbers, and how it is trained: what every parity claim's items are."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from interp.core.claim import Item
+from probes.rows import concat, read, setting, with_settings, write
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
+
+    from toy_models.engine.training import TrainResult
+    from toy_models.parity.task import Parity
+
+
+SHOWN = 64
+"""Inputs over which a snapshot's mean attention is taken."""
+
+
+@dataclass(frozen=True)
+class ParityRun:
+    """A run of the standard decoder on parity; the seed also draws the secret set."""
+
+    cot: bool
+    n: int
+    k: int
+    seed: int = 0
+    layers: int = 1
+    heads: int = 1
+    d_model: int = 128
+    d_mlp: int = 512
+    lr: float = 1e-4
+    budget: int = 1_000_000
+    eval_every: int = 2048
+    n_held_out: int = 2048
+    stop_when_perfect: bool = True
+    dataset_size: int = 0
+    """0: fresh samples all the time; otherwise epochs over this many."""
+
+    @property
+    def item(self) -> Item:
+        """The run as an item of work."""
+        condition = "cot" if self.cot else "no_cot"
+        size = f"n={self.n},k={self.k},L={self.layers},H={self.heads},d={self.d_model}"
+        data = f",data={self.dataset_size}" if self.dataset_size else ""
+        return Item(f"{condition},{size},lr={self.lr:g}{data},seed={self.seed}", asdict(self))
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The columns that say which run a row belongs to."""
+        return {
+            "run": self.item.name,
+            "condition": "cot" if self.cot else "no_cot",
+            "unit": str(self.seed),
+            "setting": setting(
+                n=self.n, k=self.k, layers=self.layers, heads=self.heads, d_model=self.d_model,
+                lr=self.lr, dataset_size=self.dataset_size, eval_every=self.eval_every,
+            ),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ParityRuns:
+    """A preset made of runs, each repeated for every seed."""
+
+    runs: tuple[ParityRun, ...]
+    seeds: int
+
+    @property
+    def items(self) -> list[Item]:
+        """One item for each run and seed; all seeds of a run stand together."""
+        return [replace(run, seed=seed).item for run in self.runs for seed in range(self.seeds)]
+
+
+def measure_run(item: Item, work: Path, snapshots: int = 0) -> pd.DataFrame:
+    """Trains the run `item` and returns its outcome, its attention against the dependency mask, and its history."""
+    from toy_models.engine.run_rows import dependence_rows, outcome_rows, training_rows
+
+    run = ParityRun(**item.parameters)
+    task, result = train_parity(run, work, snapshots)
+    return concat(
+        [
+            outcome_rows(result, **run.labels),
+            dependence_rows(result, task, **run.labels),
+            snapshot_rows(work),
+            training_rows(result.history, **run.labels),
+        ]
+    )
+
+
+def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each run: its settings, `samples` to the first perfect validation, and `test_accuracy`.
+
+    `censored` marks a run whose budget ran out first; its samples are the budget.
+    """
+    found = rows[rows["metric"].isin(["sample_complexity", "censored_at"])]
+    found = found.assign(censored=found["metric"] == "censored_at").rename(columns={"value": "samples"})
+    accuracy = rows[rows["metric"] == "test_accuracy"].set_index("run")["value"].rename("test_accuracy")
+    return with_settings(found).join(accuracy, on="run").sort_values("run", ignore_index=True)
+
+
+def train_parity(run: ParityRun, work: Path, snapshots: int = 0) -> "tuple[Parity, TrainResult]":
+    """Trains `run`, resuming from the checkpoint in `work` if there is one.
+
+    Attention maps are kept in `work` at the start and about `snapshots` times after; `snapshot_rows` reads them.
+    """
+    import torch
+
+    from toy_models.engine.decoder import DecoderConfig
+    from toy_models.engine.run_rows import attention_rows
+    from toy_models.engine.training import TrainConfig, train
+    from toy_models.parity.task import Parity
+
+    task = Parity(n=run.n, k=run.k, cot=run.cot, secret_seed=run.seed)
+    decoder = DecoderConfig(run.layers, run.heads, run.d_model, run.d_mlp)
+    config = TrainConfig(
+        seed=run.seed,
+        lr=run.lr,
+        budget=run.budget,
+        eval_every=run.eval_every,
+        stop_when_perfect=run.stop_when_perfect,
+        dataset_size=run.dataset_size,
+        n_validation=run.n_held_out,
+        n_test=run.n_held_out,
+    )
+    shown = task.sample(SHOWN, torch.Generator().manual_seed(run.seed))
+
+    def snapshot(samples: int, model: "TransformerBridge") -> None:
+        interval = -(-run.budget // max(snapshots, 1))
+        if snapshots and samples // interval != (samples - run.eval_every) // interval:
+            maps = attention_rows(model, task, shown, samples, **run.labels, n_inputs=2)
+            write(work / "snapshots" / f"{samples:012d}.parquet", maps)
+
+    checkpoint = work / "checkpoint.safetensors"
+    return task, train(task, decoder, config, checkpoint_path=checkpoint, on_model=snapshot)
+
+
+def snapshot_rows(work: Path) -> pd.DataFrame:
+    """The attention maps that `train_parity` kept in `work`, in order."""
+    return concat(read(file) for file in sorted((work / "snapshots").glob("*.parquet")))

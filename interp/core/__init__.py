@@ -1,0 +1,1 @@
+"""How a claim is declared, run, judged and kept."""

@@ -1,0 +1,93 @@
+"""How is a claim run? Its items by an engine, each on disk as soon as it is done; then verdicts and figures."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from interp.core.claim import Claim, Item, Preset
+from interp.core.engine import Engine, Local, clear, rows_file
+from interp.core.runs import run_directory
+from interp.core.verdict import Verdict
+from interp.figures.style import save_figures
+from probes import rows
+from probes.base import atomic
+
+Report = Callable[[str], None]
+
+
+class Pace:
+    """How far a whole ledger is: counts finished items over all claims and estimates the time left."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.finished, self.skipped = total, 0, 0
+        self._started = time.monotonic()
+
+    def skip(self, n: int) -> None:
+        """Counts items that an earlier run finished."""
+        self.skipped += n
+
+    def done(self) -> str:
+        """Counts one item and says how far the work is."""
+        self.finished += 1
+        left = self.total - self.skipped - self.finished
+        seconds = (time.monotonic() - self._started) / self.finished * left
+        return f"[{self.skipped + self.finished}/{self.total}, about {seconds:.0f} s left]"
+
+
+def run_claim(
+    claim: Claim,
+    preset_name: str,
+    out: Path,
+    *,
+    preset: Preset | None = None,
+    command: str | None = None,
+    resume: bool = False,
+    workers: int = 1,
+    engine: Engine | None = None,
+    pace: Pace | None = None,
+    report: Report = lambda _: None,
+) -> Sequence[Verdict]:
+    """Runs what is missing of `claim` in `out`, then judges and draws it.
+
+    `preset` stands in for the named one, and `command` for the command that would make this run again. `engine` is
+    this machine with so many `workers` unless another is given.
+    """
+    command = command or f"cotlens claims run {claim.id} --preset {preset_name}"
+    preset = preset or claim.preset(preset_name)
+    config = {"claim": claim.id, "preset": preset_name, **asdict(preset)}  # pyright: ignore[reportArgumentType]
+    with run_directory(out, config, resume):
+        items = claim.items(preset)
+        _measure_missing(claim, items, out, engine or Local(workers), pace or Pace(len(items)), report)
+        table = rows.concat(rows.read(rows_file(out, item)) for item in items)
+        rows.write(out / "rows.parquet", table)
+        verdicts = claim.judge(table)
+        save_figures(out / "figures", claim.figures(table))
+        record = {"claim": claim.id, "preset": preset_name, "command": command}
+        atomic.write_json(out / "verdicts.json", [{**record, "verdicts": [v.record() for v in verdicts]}])
+        return verdicts
+
+
+def seeded(preset: Preset, seeds: int | None) -> Preset:
+    """`preset` with another number of seeds, if one is given and seeds are what it replicates over."""
+    if seeds is None or preset.seeds == 1:
+        return preset
+    if seeds < 2:
+        raise ValueError(f"--seeds must be at least 2, got {seeds}: an interval over seeds needs two")
+    return replace(preset, seeds=seeds)  # pyright: ignore[reportArgumentType]
+
+
+def _measure_missing(
+    claim: Claim, items: Sequence[Item], out: Path, engine: Engine, pace: Pace, report: Report
+) -> None:
+    if len({item.name for item in items}) != len(items):
+        raise ValueError(f"claim {claim.id} has two items of one name")
+    missing = [item for item in items if not rows_file(out, item).exists()]
+    if len(missing) < len(items):
+        report(f"{claim.id}: {len(items) - len(missing)} of {len(items)} items are done already")
+    pace.skip(len(items) - len(missing))
+    for item in items:
+        if item not in missing:
+            clear(out, item)  # a kill may have come between its rows and this
+    for item, seconds in engine.measured(claim.id, missing, out):
+        report(f"{claim.id} {item.name}: {seconds:.0f} s {pace.done()}")

@@ -1,0 +1,1 @@
+"""Figures that more than one paper or command draws: rows in, matplotlib figures out."""

@@ -1,0 +1,1 @@
+"""What everything else stands on: files that appear whole or not at all, checkpoints, plug-ins."""

@@ -1,0 +1,1 @@
+"""What a hooked model holds and uses: hook points, linear probes, interventions."""

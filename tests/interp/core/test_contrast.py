@@ -1,0 +1,73 @@
+"""Paired contrasts against values computed by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from interp.core.contrast import Side, contrast
+from probes.rows import concat, table
+
+RNG = np.random.default_rng(0)
+
+
+def _rows(condition: str, values: np.ndarray, run: str = "m", units: list[str] | None = None) -> pd.DataFrame:
+    n_problems, n_layers, n_heads = values.shape
+    units = units or [f"p{i}" for i in range(n_problems)]
+    layer, head = np.indices((n_layers, n_heads)).reshape(2, -1)
+    return concat(
+        table(
+            run=run, condition=condition, unit=unit, metric="min", scope="all", layer=layer, head=head,
+            value=values[i].reshape(-1),
+        )
+        for i, unit in enumerate(units)
+    )  # fmt: skip
+
+
+COT, NO_COT = Side("cot", "min", "all"), Side("no_cot", "min", "all")
+
+
+def test_problems_are_paired_by_id_whatever_their_order():
+    first, second = RNG.random((6, 2, 3)), RNG.random((6, 2, 3))
+    order = [3, 1, 5, 0, 2, 4]
+    rows = concat([_rows("cot", first), _rows("no_cot", second[order], units=[f"p{i}" for i in order])])
+    found = contrast(rows.sample(frac=1, random_state=1), COT, NO_COT)
+    np.testing.assert_array_equal(found.differences, first - second)
+    assert found.overall().value == pytest.approx((first - second).mean())
+    assert found.overall().n == 6
+
+
+def test_problems_without_both_sides_are_left_out():
+    first, second = RNG.random((4, 1, 2)), RNG.random((3, 1, 2))
+    found = contrast(concat([_rows("cot", first), _rows("no_cot", second)]), COT, NO_COT)
+    assert len(found.first) == 3
+
+
+def test_runs_are_kept_apart():
+    first, second = RNG.random((3, 1, 2)), RNG.random((3, 1, 2))
+    rows = concat([_rows("cot", first, run="a"), _rows("cot", second, run="b")])
+    found = contrast(rows, Side("cot", "min", "all", run="a"), Side("cot", "min", "all", run="b"))
+    np.testing.assert_array_equal(found.second, second)
+    with pytest.raises(ValueError, match="values of"):  # both runs in one side: twice as many values as heads
+        contrast(rows, COT, Side("cot", "min", "all", run="b"))
+
+
+def test_heads_that_move_are_found_and_others_are_not():
+    noise = RNG.normal(0, 0.01, (40, 2, 3))
+    shift = np.array([[-0.1, 0.0, 0.0], [0.0, 0.1, 0.0]])
+    found = contrast(
+        concat([_rows("cot", 0.5 + shift + noise), _rows("no_cot", np.full((40, 2, 3), 0.5))]), COT, NO_COT
+    )
+    clear = found.head_p_values() < 0.05
+    np.testing.assert_array_equal(clear, shift != 0)
+    assert found.head_shares() == (1 / 6, 1 / 6)
+
+
+def test_a_missing_condition_names_those_there_are():
+    with pytest.raises(ValueError, match="the conditions cot"):
+        contrast(_rows("cot", RNG.random((3, 1, 2))), COT, NO_COT)
+
+
+def test_one_common_problem_is_too_few():
+    rows = concat([_rows("cot", RNG.random((1, 1, 2))), _rows("no_cot", RNG.random((1, 1, 2)))])
+    with pytest.raises(ValueError, match="at least 2"):
+        contrast(rows, COT, NO_COT)

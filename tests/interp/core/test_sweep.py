@@ -1,0 +1,96 @@
+"""Running a claim: interrupted, resumed, and on several processes the same rows."""
+
+import dataclasses
+
+import pytest
+
+import interp.core.engine
+from interp.core.claim import load_claims
+from interp.core.sweep import Pace, run_claim, seeded
+from probes import rows
+
+
+@pytest.fixture
+def claim():
+    return load_claims()["wen2024/fig3b"]
+
+
+@pytest.fixture
+def tiny(claim):
+    """Four runs of a second or less."""
+    smoke = claim.presets["smoke"]
+    return dataclasses.replace(smoke, widths=(dataclasses.replace(smoke.widths[0], budget=2048),), seeds=4)
+
+
+def files(directory) -> dict[str, bytes]:
+    return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
+
+
+def outcome(directory) -> dict[str, bytes]:
+    """What a run is about: not the configuration's record of the moment."""
+    return {name: data for name, data in files(directory).items() if not name.startswith("config")}
+
+
+def test_an_interrupted_sweep_resumes_to_the_same_files(claim, tiny, tmp_path, monkeypatch):
+    run_claim(claim, "smoke", tmp_path / "whole", preset=tiny)
+    original, done = interp.core.engine.measure_item, []
+
+    def twice(claim_id, item, out):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(item.name)
+        return original(claim_id, item, out)
+
+    monkeypatch.setattr(interp.core.engine, "measure_item", twice)
+    with pytest.raises(KeyboardInterrupt):
+        run_claim(claim, "smoke", tmp_path / "cut", preset=tiny)
+    assert not (tmp_path / "cut" / "verdicts.json").exists()
+    done.clear()
+
+    def counted(claim_id, item, out):
+        done.append(item.name)
+        return original(claim_id, item, out)
+
+    monkeypatch.setattr(interp.core.engine, "measure_item", counted)
+    run_claim(claim, "smoke", tmp_path / "cut", preset=tiny, resume=True)
+    assert len(done) == 2, "finished items were measured again"
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+def test_seeds_override_the_preset(claim, tiny, tmp_path):
+    run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2))
+    assert rows.read(tmp_path / "r" / "rows.parquet")["unit"].unique().tolist() == ["0", "1"]
+    with pytest.raises(ValueError, match=r"holds another run.*seeds: 2 there, 3 here"):
+        run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 3), resume=True)
+
+
+def test_a_damaged_item_is_named_and_kept(claim, tiny, tmp_path):
+    run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2))
+    damaged = next((tmp_path / "r" / "items").glob("*/rows.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    before = files(tmp_path / "r")
+    with pytest.raises(ValueError, match="is not a readable table of rows") as refusal:
+        run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2), resume=True)
+    assert str(damaged) in str(refusal.value)
+    assert files(tmp_path / "r") == before
+
+
+def test_items_of_one_name_are_refused(claim, tiny, tmp_path):
+    twice = dataclasses.replace(claim, items=lambda preset: claim.items(preset) * 2)
+    with pytest.raises(ValueError, match="two items of one name"):
+        run_claim(twice, "smoke", tmp_path / "r", preset=tiny)
+
+
+def test_progress_names_the_items_and_counts_over_all_claims(claim, tiny, tmp_path):
+    said, pace = [], Pace(total=6)
+    pace.skip(4)
+    run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2), pace=pace, report=said.append)
+    assert [line.split(",")[0] for line in said] == ["wen2024/fig3b cot", "wen2024/fig3b cot"]
+    assert ["[5/6, about" in said[0], "[6/6, about 0 s left]" in said[1]] == [True, True]
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_same_files_as_one(claim, tiny, tmp_path):
+    for workers in (1, 2):
+        run_claim(claim, "smoke", tmp_path / str(workers), preset=tiny, workers=workers)
+    assert outcome(tmp_path / "1") == outcome(tmp_path / "2")

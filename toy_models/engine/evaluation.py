@@ -1,0 +1,77 @@
+"""How good is a toy model, and where does it look? Accuracy, free-running rollout, attention of every head."""
+
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformer_lens.model_bridge import TransformerBridge
+
+from probes.attention.entropy import causal_visible, minimum, normalised_entropy, row_entropy
+from probes.hooked.points import Hooked
+from toy_models.engine.forward import Forward
+from toy_models.engine.sparse_step import SparseForward, why_not_sparse
+from toy_models.task import Batch
+
+CHUNK = 256
+"""Inputs per hooked forward: a pattern of 256 x 8 heads x 100 x 100 floats is 80 MB."""
+
+
+@torch.no_grad()
+def teacher_forced_logits(forward: Forward, batch: Batch) -> Float[Tensor, "batch supervised vocab"]:
+    """Logits at the supervised positions, every earlier token being the true one."""
+    return torch.cat([forward(part.inputs, part.supervised) for part in chunks(batch)])
+
+
+@torch.no_grad()
+def rollout(forward: Forward, batch: Batch) -> Int[Tensor, "batch supervised"]:
+    """Greedy predictions, each one fed back as the next input.
+
+    Every predicted token is the true one exactly if every teacher-forced prediction is (by induction over the
+    steps), so the two exact matches agree; the last token alone can differ.
+    """
+    return torch.cat([_rollout(forward, part) for part in chunks(batch)])
+
+
+def _rollout(forward: Forward, batch: Batch) -> Int[Tensor, "batch supervised"]:
+    inputs, predictions = batch.inputs.clone(), []
+    for position in batch.supervised:
+        token = forward(inputs, position[None])[:, 0].argmax(-1)
+        predictions.append(token)
+        if position + 1 < inputs.shape[1]:
+            inputs[:, position + 1] = token
+    return torch.stack(predictions, dim=-1)
+
+
+def exact_match(predictions: Int[Tensor, "batch supervised"], batch: Batch) -> float:
+    """The share of sequences whose supervised tokens are all predicted."""
+    return (predictions == batch.answers).all(-1).double().mean().item()
+
+
+@torch.no_grad()
+def attention_patterns(
+    model: Hooked, inputs: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "layer batch head query key"]:
+    """`hook_pattern` of every layer; for one layer read from the sparse step's table, which is the same."""
+    hooked = any(point.fwd_hooks for point in model.hook_dict.values())
+    n_layers = len(cast(nn.ModuleList, model.blocks))
+    if n_layers == 1 and not hooked and why_not_sparse(model, inputs.shape[1]) is None:
+        return SparseForward(cast(TransformerBridge, model)).first_pattern(inputs)[None]
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers)]
+    parts = []
+    for rows in inputs.split(CHUNK):
+        _, cache = model.run_with_cache(rows, names_filter=names)
+        parts.append(torch.stack([cache[name] for name in names]))
+    return torch.cat(parts, dim=1)
+
+
+def head_entropies(model: Hooked, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head"]:
+    """Normalised attention entropy of each head: the minimum over positions, averaged over inputs (eq. 1)."""
+    patterns = attention_patterns(model, inputs)
+    visible = causal_visible(inputs.shape[1], inputs.device)
+    return minimum(normalised_entropy(row_entropy(patterns), visible)).mean(1)
+
+
+def chunks(batch: Batch) -> list[Batch]:
+    """`batch` in parts whose attention patterns fit into memory."""
+    return [batch[start : start + CHUNK] for start in range(0, len(batch), CHUNK)]

@@ -1,0 +1,282 @@
+"""What does the loss need? The decoder's logits at the supervised positions, and nothing else.
+
+Reads the hooked model's own parameters and returns the same logits, so that gradients equal those of the full
+forward to rounding (tests/toy_models/engine/test_sparse_step.py). What is saved, all of it exact:
+
+1. *Supervised positions only.* The last block's queries, MLP and logits are computed nowhere else.
+2. *Distinct tokens once.* Before the first attention a position's state depends on (position, token) alone:
+   LayerNorm, queries, keys, values and value-output products are computed for these T x V slots, scores
+   become a table, and attention runs over the slots, of which a sequence masks those it does not contain.
+3. *Coefficients instead of vectors.* After the first attention a state is h = c R, with R the distinct rows
+   (the query's own embedding, the value-output rows of every head and slot) and c one-hot next to attention.
+   LayerNorm's statistics come from the Gram matrix of R, and the first MLP matrix is applied to R instead of
+   to every state. Used where R has fewer rows than columns.
+4. *Distinct prefixes once.* In deeper models a state depends on its prefix alone, and the first log2(batch)
+   positions have few distinct prefixes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange, repeat
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformer_lens.model_bridge import TransformerBridge
+
+Keep = Sequence[Float[Tensor, "batch head _ key"]]
+"""Attention dropout: for each layer a factor on every attention weight. In the last layer the queries are
+the supervised positions only, because no other query of that layer reaches the loss."""
+
+Affine = tuple[Tensor, Tensor]
+"""Weight and bias, of a linear map or of a LayerNorm."""
+
+MAX_SLOTS = 2048
+"""With more slots (head x position x token) than this, attention over slots costs more than it saves."""
+
+
+def why_not_sparse(model: torch.nn.Module, n_pos: int) -> str | None:
+    """Why `model` cannot take the sparse step on sequences of `n_pos` tokens; None if it can."""
+    if not isinstance(model, TransformerBridge):
+        return f"{type(model).__name__} is not a TransformerLens bridge"
+    cfg = model.cfg
+    needed = {
+        "architecture": "TransformerLensNative",
+        "normalization_type": "LN",
+        "act_fn": "gelu_new",
+        "positional_embedding_type": "standard",
+        "attention_dir": "causal",
+        "attn_only": False,
+        "gated_mlp": False,
+        "final_rms": False,
+        "n_key_value_heads": None,
+        "attn_scores_soft_cap": -1.0,
+        "output_logits_soft_cap": -1.0,
+        "attn_scale": -1.0,
+    }
+    for name, value in needed.items():
+        if getattr(cfg, name, value) != value:
+            return f"the model has {name}={getattr(cfg, name)!r}, the sparse step needs {value!r}"
+    if (slots := cfg.n_heads * n_pos * cfg.d_vocab) > MAX_SLOTS:
+        return f"{slots} slots (heads x positions x vocabulary) are more than {MAX_SLOTS}"
+    return None
+
+
+@dataclass(frozen=True)
+class _Block:
+    """One block's parameters."""
+
+    ln1: Affine
+    q: Affine
+    k: Affine
+    v: Affine
+    o: Affine
+    ln2: Affine
+    mlp_in: Affine
+    mlp_out: Affine
+
+
+@dataclass(frozen=True)
+class _States:
+    """Which states are computed: state s is that of sequence `row[s]` at position `pos[s]`."""
+
+    row: Int[Tensor, "state"]
+    pos: Int[Tensor, "state"]
+    index: Int[Tensor, "batch pos"]
+    """Which state each sequence has at each position."""
+
+
+class SparseForward:
+    """Logits at the supervised positions of a native TransformerLens decoder."""
+
+    def __init__(self, model: TransformerBridge) -> None:
+        # Parameters are looked up once: a bridge's attribute access walks its component tree.
+        self._n_heads = cast(int, model.cfg.n_heads)
+        self._d_vocab = cast(int, model.cfg.d_vocab)
+        self._eps = cast(float, model.cfg.eps)
+        parameters = dict(model.state_dict(keep_vars=True))
+
+        def affine(name: str) -> Affine:
+            return parameters[f"{name}.weight"], parameters[f"{name}.bias"]
+
+        self._embed = parameters["embed.weight"]
+        self._pos_embed = parameters["pos_embed.weight"]
+        self._unembed = parameters["unembed.weight"]
+        self._ln_final = affine("ln_final")
+        parts = ("ln1", "attn.q", "attn.k", "attn.v", "attn.o", "ln2", "mlp.in", "mlp.out")
+        self._blocks = [
+            _Block(*(affine(f"blocks.{layer}.{part}") for part in parts))
+            for layer in range(cast(int, model.cfg.n_layers))
+        ]
+
+    def __call__(
+        self,
+        inputs: Int[Tensor, "batch pos"],
+        positions: Int[Tensor, "supervised"],
+        keep: Keep | None = None,
+    ) -> Float[Tensor, "batch supervised vocab"]:
+        """The logits of `inputs` at `positions`."""
+        keeps = keep if keep is not None else [None] * len(self._blocks)
+        if len(self._blocks) == 1:
+            resid = self._first_block(inputs, _all_states(inputs, positions), keeps[0])
+        else:
+            # Dropout gives equal prefixes different states.
+            everywhere = torch.arange(inputs.shape[1], device=inputs.device)
+            states = _distinct_prefixes(inputs, self._d_vocab) if keep is None else _all_states(inputs, everywhere)
+            resid = self._first_block(inputs, states, keeps[0])
+            for block, block_keep in zip(self._blocks[1:-1], keeps[1:-1]):
+                resid = self._middle_block(block, resid, states, block_keep)
+            resid = self._last_block(self._blocks[-1], resid, states, positions, keeps[-1])
+        logits = self._norm(resid, self._ln_final) @ self._unembed.T
+        return rearrange(logits, "(batch supervised) vocab -> batch supervised vocab", batch=len(inputs))
+
+    def first_pattern(self, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch head query key"]:
+        """The first block's attention, read from its score table: `blocks.0.attn.hook_pattern`."""
+        n_pos = inputs.shape[1]
+        normed = self._norm(self._token_rows(n_pos), self._blocks[0].ln1)
+        table = self._scores(normed, normed, self._blocks[0])  # [query_slot head slot]
+        slot = torch.arange(n_pos, device=inputs.device) * self._d_vocab + inputs
+        scores = table.transpose(0, 1)[:, slot[:, :, None], slot[:, None, :]].transpose(0, 1)
+        causal = torch.ones(n_pos, n_pos, dtype=torch.bool, device=inputs.device).tril()
+        return scores.masked_fill(~causal, -torch.inf).softmax(-1)
+
+    def _first_block(
+        self, inputs: Int[Tensor, "batch pos"], states: _States, keep: Tensor | None
+    ) -> Float[Tensor, "state d_model"]:
+        """The residual stream of `states` after the first block."""
+        block = self._blocks[0]
+        queries, query = states.pos.unique(return_inverse=True)
+        rows = self._token_rows(inputs.shape[1])
+        normed = self._norm(rows, block.ln1)
+        tokens = torch.arange(self._d_vocab, device=inputs.device)
+        query_rows = (queries[:, None] * self._d_vocab + tokens).flatten()
+        own = F.one_hot(query * self._d_vocab + inputs[states.row, states.pos], len(query_rows)).to(rows.dtype)
+
+        table = self._scores(normed[query_rows], normed, block)
+        scores = rearrange(own @ table.flatten(1), "state (head slot) -> state head slot", head=self._n_heads)
+        present = F.one_hot(inputs, self._d_vocab).bool()[states.row]  # [state pos vocab]
+        causal = torch.arange(inputs.shape[1], device=inputs.device) <= states.pos[:, None]
+        visible = rearrange(present & causal[..., None], "state pos vocab -> state 1 (pos vocab)")
+        pattern = scores.masked_fill(~visible, -torch.inf).softmax(-1)
+        if keep is not None:
+            kept = keep[states.row, :, query]  # [state head pos]
+            pattern = pattern * repeat(kept, "state head pos -> state head (pos v)", v=self._d_vocab)
+
+        o_weight, o_bias = block.o
+        value = self._heads(F.linear(normed, *block.v))  # [slot head d]
+        output = torch.einsum("shd,mhd->hsm", value, self._heads(o_weight))
+        coefficients = torch.cat([pattern.flatten(1), own], dim=-1)
+        distinct = torch.cat([output.flatten(0, 1), rows[query_rows] + o_bias])
+        return self._mlp_of_mixture(block, coefficients, distinct)
+
+    def _mlp_of_mixture(
+        self, block: _Block, coefficients: Float[Tensor, "state row"], rows: Float[Tensor, "row d_model"]
+    ) -> Float[Tensor, "state d_model"]:
+        """h + MLP(LN(h)) for h = coefficients @ rows."""
+        resid = coefficients @ rows
+        if len(rows) >= rows.shape[1]:
+            return self._mlp(block, resid)
+        gain, shift = block.ln2
+        weight, bias = block.mlp_in
+        centred = rows - rows.mean(-1, keepdim=True)
+        squared_norm = ((coefficients @ (centred @ centred.T)) * coefficients).sum(-1, keepdim=True)
+        variance = squared_norm / rows.shape[1]
+        scaled = coefficients * torch.rsqrt(variance + self._eps)
+        pre = torch.addmm(F.linear(shift, weight, bias), scaled, (centred * gain) @ weight.T)
+        return resid + F.linear(F.gelu(pre, approximate="tanh"), *block.mlp_out)
+
+    def _middle_block(
+        self, block: _Block, resid: Float[Tensor, "state d_model"], states: _States, keep: Tensor | None
+    ) -> Float[Tensor, "state d_model"]:
+        normed = self._norm(resid, block.ln1)
+        q, k, v = (self._per_sequence(F.linear(normed, *p), states.index) for p in (block.q, block.k, block.v))
+        causal = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
+        mixed = _attend(q, k, v, causal, keep).flatten(0, 1)
+        computed = mixed.index_select(0, states.row * states.index.shape[1] + states.pos)
+        return self._mlp(block, resid + F.linear(computed, *block.o))
+
+    def _last_block(
+        self,
+        block: _Block,
+        resid: Float[Tensor, "state d_model"],
+        states: _States,
+        positions: Int[Tensor, "supervised"],
+        keep: Tensor | None,
+    ) -> Float[Tensor, "batch_supervised d_model"]:
+        normed = self._norm(resid, block.ln1)
+        k, v = (self._per_sequence(F.linear(normed, *p), states.index) for p in (block.k, block.v))
+        supervised = states.index[:, positions]
+        own = normed.index_select(0, supervised.flatten())
+        q = rearrange(F.linear(own, *block.q), "(b p) (h d) -> b h p d", b=len(supervised), h=self._n_heads)
+        causal = torch.arange(k.shape[2], device=k.device) <= positions[:, None]
+        mixed = _attend(q, k, v, causal, keep).flatten(0, 1)
+        return self._mlp(block, resid.index_select(0, supervised.flatten()) + F.linear(mixed, *block.o))
+
+    def _mlp(self, block: _Block, resid: Float[Tensor, "state d_model"]) -> Float[Tensor, "state d_model"]:
+        pre = F.linear(self._norm(resid, block.ln2), *block.mlp_in)
+        return resid + F.linear(F.gelu(pre, approximate="tanh"), *block.mlp_out)
+
+    def _norm(self, x: Float[Tensor, "*rows d_model"], affine: Affine) -> Float[Tensor, "*rows d_model"]:
+        return F.layer_norm(x, x.shape[-1:], *affine, self._eps)
+
+    def _token_rows(self, n_pos: int) -> Float[Tensor, "slot d_model"]:
+        return (self._pos_embed[:n_pos, None] + self._embed).flatten(0, 1)
+
+    def _scores(
+        self, queries: Float[Tensor, "query d_model"], keys: Float[Tensor, "slot d_model"], block: _Block
+    ) -> Float[Tensor, "query head slot"]:
+        q, k = self._heads(F.linear(queries, *block.q)), self._heads(F.linear(keys, *block.k))
+        return torch.einsum("qhd,shd->qhs", q, k) / q.shape[-1] ** 0.5
+
+    def _heads(self, x: Float[Tensor, "rows head_d"]) -> Float[Tensor, "rows head d"]:
+        return rearrange(x, "rows (head d) -> rows head d", head=self._n_heads)
+
+    def _per_sequence(
+        self, x: Float[Tensor, "state head_d"], index: Int[Tensor, "batch pos"]
+    ) -> Float[Tensor, "batch head pos d"]:
+        rows = x.index_select(0, index.flatten())
+        return rearrange(rows, "(b p) (h d) -> b h p d", b=len(index), h=self._n_heads)
+
+
+def _attend(
+    q: Float[Tensor, "batch head query d"],
+    k: Float[Tensor, "batch head key d"],
+    v: Float[Tensor, "batch head key d"],
+    visible: Bool[Tensor, "query key"],
+    keep: Tensor | None,
+) -> Float[Tensor, "batch query head_d"]:
+    if keep is None:
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
+    else:
+        scores = (q @ k.transpose(-2, -1)) / q.shape[-1] ** 0.5
+        mixed = (scores.masked_fill(~visible, -torch.inf).softmax(-1) * keep) @ v
+    return rearrange(mixed, "batch head query d -> batch query (head d)")
+
+
+def _all_states(inputs: Int[Tensor, "batch pos"], positions: Int[Tensor, "chosen"]) -> _States:
+    """One state for each sequence and chosen position."""
+    index = torch.arange(len(inputs) * len(positions), device=inputs.device).view(len(inputs), -1)
+    row = torch.arange(len(inputs), device=inputs.device).repeat_interleave(len(positions))
+    return _States(row=row, pos=positions.repeat(len(inputs)), index=index)
+
+
+def _distinct_prefixes(inputs: Int[Tensor, "batch pos"], d_vocab: int) -> _States:
+    """One state for each prefix that occurs; positions that could not repeat are not searched."""
+    batch, n_pos = inputs.shape
+    n_shared = 0
+    while n_shared < n_pos and d_vocab ** (n_shared + 1) <= batch:
+        n_shared += 1
+    place = torch.arange(n_shared, device=inputs.device)
+    code = (inputs[:, :n_shared] * d_vocab**place).cumsum(-1) + place * d_vocab**n_shared
+    distinct, shared_index = code.unique(return_inverse=True)
+    occurrence = torch.arange(batch * n_shared, device=inputs.device)
+    first = torch.full_like(distinct, batch * n_shared)
+    first = first.scatter_reduce(0, shared_index.flatten(), occurrence, "amin")
+    rest = _all_states(inputs, torch.arange(n_shared, n_pos, device=inputs.device))
+    return _States(
+        row=torch.cat([first // max(n_shared, 1), rest.row]),
+        pos=torch.cat([first % max(n_shared, 1), rest.pos]),
+        index=torch.cat([shared_index.view(batch, n_shared), rest.index + len(distinct)], dim=1),
+    )

@@ -1,0 +1,1 @@
+"""State tracking along a chain of variables under a group action; asked by huang2025."""

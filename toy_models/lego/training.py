@@ -1,0 +1,151 @@
+"""How is a clause decoder taught LEGO? Adam on the next-clause loss, in stages, the last ones on its own answers.
+
+A stage trains at one length. The attention has a learning rate of its own, which may be zero: the first stage of
+huang2025's Algorithm 1 teaches one step of the group with attention as it is. A self-labelled stage takes its answers
+from a copy of the model as it was when the stage began (Algorithm 2, Definition 5.1).
+"""
+
+import copy
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from toy_models.lego.clause_decoder import ClauseDecoder, ClauseDecoderConfig, clause_decoder
+from toy_models.lego.generation import generated
+from toy_models.lego.task import STATE, Lego
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Adam (0.9, 0.999) with fresh moments; the learning rates fall to 0 along half a cosine."""
+
+    length: int = 5
+    """Length of the training sentences."""
+    steps: int = 1000
+    """Gradient steps."""
+    lr: float = 1e-3
+    """Learning rate of everything but the attention."""
+    attention_lr: float = 1e-3
+    """Learning rate of the attention's queries, keys, values and output; 0 leaves them as they are."""
+    batch_size: int = 64
+    """Sentences per step, all fresh."""
+    self_labelled: bool = False
+    """Whether the answers are the model's own, as it was before the stage."""
+
+    def __post_init__(self) -> None:
+        for name in ("length", "steps", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("lr", "attention_lr"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise ValueError(f"{name} must be a number from 0 on, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where the training is."""
+
+    step: int
+    """Gradient steps so far, over all stages."""
+    stage: int
+    """The stage they belong to, from 0."""
+    label_accuracy: float
+    """The share of the stage's training sentences so far of which every label is right; 1 if they are given."""
+
+
+OnPoint = Callable[[Point, ClauseDecoder], None]
+
+
+def train_lego(
+    task: Lego,
+    decoder: ClauseDecoderConfig,
+    stages: Sequence[Stage],
+    seed: int,
+    at: Collection[int] = (),
+    on_point: OnPoint = lambda _point, _model: None,
+) -> ClauseDecoder:
+    """The model after all stages. `on_point` is called after the gradient steps `at`, and at the end of each stage.
+
+    The seed decides initial weights and data. `task` gives group, variables and order; the stages give the lengths.
+    """
+    model = clause_decoder(decoder, task, seed)
+    generator = torch.Generator().manual_seed(seed + 1_000_000)
+    done = 0
+    for number, stage in enumerate(stages):
+        of_stage = {step - done for step in at if done < step <= done + stage.steps} | {stage.steps}
+        started = done
+
+        def report(step: int, label_accuracy: float, number: int = number, started: int = started) -> None:
+            on_point(Point(started + step, number, label_accuracy), model)
+
+        train_stage(model, task, stage, generator, of_stage, report)
+        done += stage.steps
+    return model
+
+
+def train_stage(
+    model: ClauseDecoder,
+    task: Lego,
+    stage: Stage,
+    generator: torch.Generator,
+    at: Collection[int] = (),
+    on_step: Callable[[int, float], None] = lambda _step, _label_accuracy: None,
+) -> None:
+    """Trains `model` through one stage; `on_step` gets the step and the labels' accuracy after the steps `at`."""
+    task = replace(task, length=stage.length)
+    teacher = copy.deepcopy(model) if stage.self_labelled else None
+    attention = list(model.blocks[0].attn.parameters())
+    ours = {id(parameter) for parameter in attention}
+    groups = [
+        {"params": [p for p in model.parameters() if id(p) not in ours], "lr": stage.lr},
+        {"params": attention, "lr": stage.attention_lr},
+    ]
+    for parameter in attention:
+        parameter.requires_grad_(stage.attention_lr > 0)
+    optimiser = torch.optim.Adam([group for group in groups if group["lr"] > 0], fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / stage.steps, 1.0)))
+    )
+    queries, right = task.answer_positions(), 0.0
+    for step in range(1, stage.steps + 1):
+        sentences = task.sample(stage.batch_size, generator).inputs
+        if teacher is not None:
+            sentences, accuracy = self_labelled(teacher, sentences)
+            right += accuracy
+        loss = next_clause_loss(model, sentences, queries)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        if step in at:
+            on_step(step, right / step if teacher is not None else 1.0)
+    for parameter in attention:
+        parameter.requires_grad_(True)
+
+
+def next_clause_loss(
+    model: ClauseDecoder, sentences: Int[Tensor, "batch clause five"], queries: Int[Tensor, "query"]
+) -> Float[Tensor, ""]:
+    """The mean loss of the clauses after `queries`, nats per clause; only these rows are computed."""
+    return model.loss(model(sentences[:, :-1], queries), sentences[:, queries + 1])
+
+
+@torch.no_grad()
+def held_out_loss(model: ClauseDecoder, task: Lego, n_sentences: int, generator: torch.Generator) -> float:
+    """The next-clause loss on fresh sentences of `task`, nats per clause."""
+    return next_clause_loss(model, task.sample(n_sentences, generator).inputs, task.answer_positions()).item()
+
+
+def self_labelled(
+    teacher: ClauseDecoder, sentences: Int[Tensor, "batch clause five"]
+) -> tuple[Int[Tensor, "batch clause five"], float]:
+    """The sentences with the teacher's greedy answers 1 to L, and the share in which every state is right."""
+    length = sentences.shape[1] // 2
+    prompts = sentences[:, : length + 1]
+    answers = generated(teacher, prompts, length)
+    right = (answers[..., STATE] == sentences[:, length + 1 :, STATE]).all(-1)
+    return torch.cat([prompts, answers], dim=1), right.double().mean().item()

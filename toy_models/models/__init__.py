@@ -1,1 +1,0 @@
-"""Hooked toy models."""

@@ -1,1 +1,0 @@
-"""The papers' synthetic tasks, one file each."""

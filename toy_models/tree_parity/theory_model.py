@@ -1,0 +1,131 @@
+"""The theory model of kim2024 (section 2.2): attention by position alone, then a fixed link function.
+
+Node m is phi(sum_j softmax(w_m)_j x_j) over the positions j it may see. `PositionAttention` is one model with hooks;
+`generate` computes the same chain for a whole batch of seeds, stage by stage.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformer_lens import HookedRootModule
+from transformer_lens.hook_points import HookPoint
+
+from toy_models.tree_parity.forest import Forest, Mask
+from toy_models.tree_parity.links import Link, find_link
+
+
+def attention(
+    weights: Float[Tensor, "*seed node key"], visible: Bool[Tensor, "node key"]
+) -> Float[Tensor, "*seed node key"]:
+    """softmax(w_m) over the keys that each node sees."""
+    return weights.masked_fill(~visible, -torch.inf).softmax(-1)
+
+
+def generate(
+    bits: Float[Tensor, "seed bit sample"],
+    pattern: Float[Tensor, "seed node key"],
+    stages: Sequence[slice],
+    link: Link,
+    opened: Bool[Tensor, "seed node"] | None = None,
+) -> tuple[Float[Tensor, "seed pos sample"], Float[Tensor, "seed node sample"]]:
+    """The chain the model writes, each stage computed from the bits and its own earlier output; and phi' there.
+
+    Nodes that are not `opened` (by the filter) are zero, and so is their slope.
+    """
+    d, n_nodes = bits.shape[1], pattern.shape[1]
+    chain = bits.new_empty(len(bits), d + n_nodes, bits.shape[-1])
+    chain[:, :d] = bits
+    slopes = bits.new_empty(len(bits), n_nodes, bits.shape[-1])
+    for stage in stages:
+        seen = d + stage.start
+        value, slope = link.value_and_slope(pattern[:, stage, :seen] @ chain[:, :seen])
+        if opened is not None:
+            value, slope = (x * opened[:, stage, None] for x in (value, slope))
+        chain[:, seen : d + stage.stop], slopes[:, stage] = value, slope
+    return chain, slopes
+
+
+class _Attention(nn.Module):
+    def __init__(self, forest: Forest, mask: Mask) -> None:
+        super().__init__()
+        self.W = nn.Parameter(torch.zeros(forest.n_nodes, forest.n_keys))
+        self.register_buffer("visible", forest.visible(mask))
+        self.d = forest.d
+        self.hook_attn_scores = HookPoint()  # [batch head query key]
+        self.hook_pattern = HookPoint()  # [batch head query key]
+        self.hook_z = HookPoint()  # [batch query head d_head]
+
+    def forward(self, values: Float[Tensor, "batch key"]) -> Float[Tensor, "batch node"]:
+        n_keys = values.shape[1]
+        idle = torch.zeros(self.d - 1, n_keys, device=values.device)
+        causal = torch.ones_like(idle, dtype=torch.bool).tril()
+        visible = torch.cat([causal, self.get_buffer("visible")])
+        scores = torch.cat([idle, self.W]).masked_fill(~visible, -torch.inf)
+        scores = self.hook_attn_scores(scores.expand(len(values), 1, -1, -1))
+        pattern = self.hook_pattern(scores.softmax(-1))
+        z = self.hook_z((pattern @ values[:, None, :, None]).transpose(1, 2))
+        return z[:, self.d - 1 :, 0, 0]
+
+
+class _Link(nn.Module):
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self.link = link
+        self.hook_pre = HookPoint()  # [batch node]
+        self.hook_post = HookPoint()  # [batch node]
+
+    def forward(self, mean: Float[Tensor, "batch node"]) -> Float[Tensor, "batch node"]:
+        return self.hook_post(self.link(self.hook_pre(mean)))
+
+
+class _Block(nn.Module):
+    def __init__(self, forest: Forest, mask: Mask, link: Link) -> None:
+        super().__init__()
+        self.attn = _Attention(forest, mask)
+        self.mlp = _Link(link)
+
+    def forward(self, values: Float[Tensor, "batch key"]) -> Float[Tensor, "batch node"]:
+        return self.mlp(self.attn(values))
+
+
+class PositionAttention(HookedRootModule):
+    """One theory model with the standard hook names, on the sequences of the task `tree_parity`.
+
+    Query d-1+i generates node i, as in next-token prediction. The queries before it generate nothing; their pattern
+    is uniform, so that they never win a minimum over rows. The filter of Theorem 7 is in `tree_parity.filter`.
+    """
+
+    def __init__(self, forest: Forest, mask: Mask = "position", link: str = "piecewise") -> None:
+        super().__init__()
+        self.forest = forest
+        self.mask: Mask = mask
+        self.hook_embed = HookPoint()  # [batch key]
+        self.blocks = nn.ModuleList([_Block(forest, mask, find_link(link))])
+        self.setup()
+
+    @property
+    def W(self) -> Float[Tensor, "node key"]:
+        """The attention weights w_m of every node, the model's only parameters."""
+        return self.get_parameter("blocks.0.attn.W")
+
+    def forward(self, inputs: Int[Tensor, "batch key"] | Float[Tensor, "batch key"]) -> Float[Tensor, "batch node"]:
+        """TF: every node from the tokens (or values in [-1, 1]) as they stand, which is teacher forcing."""
+        values = inputs if inputs.is_floating_point() else 1.0 - 2.0 * inputs
+        if values.shape[1] != self.forest.n_keys:
+            raise ValueError(
+                f"the model reads d + k - 2 = {self.forest.n_keys} positions, got {values.shape[1]}; "
+                "nodes not yet generated are zeros"
+            )
+        return self.blocks[0](self.hook_embed(values))
+
+    def rollout(self, bits: Int[Tensor, "batch bit"]) -> Float[Tensor, "batch node"]:
+        """TF applied to its own output until the chain stands still: k - 1 times, or log2 k with the level mask."""
+        d = self.forest.d
+        values = torch.zeros(len(bits), self.forest.n_keys, device=bits.device)
+        values[:, :d] = 1.0 - 2.0 * bits
+        nodes = self(values)
+        for _ in self.forest.stages(self.mask)[1:]:
+            nodes = self(torch.cat([values[:, :d], nodes[:, :-1]], dim=1))
+        return nodes
