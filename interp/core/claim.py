@@ -1,4 +1,4 @@
-"""What is a claim? A sentence of a paper, an experiment in independent items, and a test declared beforehand.
+"""What is a claim? A sentence of a paper, an experiment in independent items, and parts declared beforehand.
 
 A claim is one file in `claims/<paper>/` with one `register`, or a plug-in (`probes.base.plugins`). Claim files import
 no torch at their top: `cotlens claims list` must answer at once, so whatever trains or loads a model is imported
@@ -11,12 +11,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from interp.core.verdict import Verdict
+from interp.core.judgement import Judgement, conclude, filled, judge_parts
+from interp.core.parts import Part
 from probes.base.plugins import is_rerun, load_plugins
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -31,6 +33,11 @@ class Preset(Protocol):
     @property
     def seeds(self) -> int:
         """Replications by seed; 1 where problems, not seeds, are the unit of replication."""
+        ...
+
+    @property
+    def first_unit(self) -> int:
+        """The first seed, or the first problem; confirmatory runs start where no earlier run has been."""
         ...
 
 
@@ -49,6 +56,33 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """How large a preset's experiment is, beside the paper's."""
+
+    kind: Literal["the paper's own numbers", "smaller", "another model"]
+    what: str = ""
+    """What was scaled, and from what to what."""
+
+    def __post_init__(self) -> None:
+        if self.kind != "the paper's own numbers" and not self.what:
+            raise ValueError(f"scale {self.kind!r}: say what differs from the paper")
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}" if self.what else self.kind
+
+
+@dataclass(frozen=True)
+class World:
+    """Simulated rows in which parts of a claim are known to be true or false: a test of the judge itself."""
+
+    name: str
+    truth: Mapping[str, bool]
+    """By part: whether its statement holds in this world."""
+    rows: Callable[["np.random.Generator"], "pd.DataFrame"]
+    """One draw of what the experiment would measure there, at the size of the cpu preset."""
+
+
+@dataclass(frozen=True)
 class Claim:
     """A claim that can be run and judged."""
 
@@ -56,31 +90,54 @@ class Claim:
     """Paper and figure or theorem: wen2024/fig2."""
     sentence: str
     """What the paper says."""
-    test: str
-    """The test, declared before the data: what is estimated, how, and which values decide."""
+    method: str
+    """How the experiment is made and what is measured, in a few sentences."""
     deviations: str
     """How the presets differ from the paper, and why the claim survives it."""
+    scale: Mapping[str, Scale]
+    """By preset."""
     presets: Mapping[str, Preset]
     items: Callable[[Any], Sequence[Item]]
     """The work a preset asks for."""
     measure: Callable[[Item, Path], "pd.DataFrame"]
     """Does one item, keeping what it needs to resume in the given directory, and returns its rows."""
-    judge: Callable[["pd.DataFrame"], Sequence[Verdict]]
-    """Decides from rows alone."""
+    parts: Callable[[Any], Sequence[Part]]
+    """What a preset's rows are judged by, declared before they are measured."""
+    finding: str
+    """One sentence with {part} where its estimate goes; it must read truly whichever way the parts are decided."""
     figures: Callable[["pd.DataFrame"], Mapping[str, "Figure"]]
     """Draws from rows alone."""
+    worlds: Sequence[World] = ()
+    """Simulated worlds for the judge's error rates: at least one where a part is false, and one where it is true."""
+    published: Callable[["pd.DataFrame"], "pd.DataFrame"] = lambda rows: rows
+    """The rows that parts and figures read, of all that were measured."""
+    clarity: str = ""
+    """Where the paper says more, or less, than a test can show."""
+    history: str = ""
+    """What was tried before: earlier settings, changed tests, errors found."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]+\d{4}/[a-z0-9.-]+", self.id):
             raise ValueError(f"claim id {self.id!r} does not look like 'wen2024/fig2'")
-        if set(self.presets) != set(PRESETS):
-            raise ValueError(f"claim {self.id} needs the presets {PRESETS}, got {sorted(self.presets)}")
+        for name, given in (("presets", self.presets), ("scale", self.scale)):
+            if set(given) != set(PRESETS):
+                raise ValueError(f"claim {self.id} needs {name} for {PRESETS}, got {sorted(given)}")
+
+    @property
+    def paper(self) -> str:
+        """The paper's key: wen2024."""
+        return self.id.split("/")[0]
 
     def preset(self, name: str) -> Preset:
         """The preset called `name`; an unknown name lists the known ones."""
         if name not in self.presets:
             raise ValueError(f"unknown preset {name!r}; the presets are {', '.join(PRESETS)}")
         return self.presets[name]
+
+    def judge(self, table: "pd.DataFrame", preset: Preset) -> Judgement:
+        """One verdict for each part, and the conclusion; from rows alone."""
+        verdicts = judge_parts(self.id, self.parts(preset), table)
+        return Judgement(self.id, verdicts, conclude(verdicts), filled(self.finding, verdicts))
 
 
 CLAIMS: dict[str, Claim] = {}

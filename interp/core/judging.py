@@ -1,77 +1,69 @@
-"""How do the values of seeds become verdicts? Means, shares and growth exponents for any paper."""
+"""How do the values of seeds or problems become estimates? Means, shares and growth exponents, for any paper's parts.
 
-import math
+Each function returns an interval at the level it is given, or `NotMeasurable` with the reason.
+"""
+
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from interp.core.verdict import Verdict, judged
+from interp.core.parts import NotMeasurable
 from interp.statistics import Interval, binomial_interval, cautious_mean, growth_comparison
 
-NEARLY_ALL, HARDLY_ANY = 0.65, 0.35
-"""With ten seeds the exact interval of a share lies above 0.65 only for 10 of 10, and below 0.35 only for 0 of 10."""
+UNBOUNDED, SHARE = (-np.inf, np.inf), (0.0, 1.0)
+"""Bounds of a quantity: none, and those of a share, an accuracy or an attention mass."""
 
 
-def seed_verdict(
-    claim: str,
-    part: str,
-    by_seed: pd.Series,
-    quantity: str,
-    threshold: float,
-    direction: Literal["above", "below"],
-    note: str = "",
-    bounds: tuple[float, float] = (-math.inf, math.inf),
-) -> Verdict:
-    """The verdict on the mean over seeds, whose interval is open with fewer than two of them, within `bounds`."""
-    return judged(
-        cautious_mean(by_seed.to_numpy(float), rng=0, bounds=bounds),
-        claim=claim,
-        part=part,
-        quantity=quantity,
-        threshold=threshold,
-        direction=direction,
-        unit="seeds",
-        note=note,
-    )
-
-
-def share_verdict(
-    successes: Sequence[bool] | pd.Series,
+def mean_over(
+    values: pd.Series | np.ndarray,
+    level: float,
+    bounds: tuple[float, float] = UNBOUNDED,
     *,
-    claim: str,
-    part: str,
-    quantity: str,
-    expected: Literal["nearly all", "hardly any"],
-    note: str = "",
-) -> Verdict:
-    """The share of seeds that succeed, with its exact interval, judged against NEARLY_ALL or HARDLY_ANY."""
-    above = expected == "nearly all"
-    return judged(
-        binomial_interval(int(sum(successes)), len(successes)),
-        claim=claim,
-        part=part,
-        quantity=quantity,
-        threshold=NEARLY_ALL if above else HARDLY_ANY,
-        direction="above" if above else "below",
-        unit="seeds",
-        note=note,
+    open_above: bool = False,
+    open_below: bool = False,
+) -> Interval | NotMeasurable:
+    """The mean over units of replication; undefined units (NaN) make it not measurable: drop them on purpose only.
+
+    `open_above` and `open_below` say that some values are floors or caps (a budget or a grid ended first), so that
+    the mean may be any larger or smaller.
+    """
+    data = np.asarray(values, dtype=float)
+    if len(data) < 2:
+        return NotMeasurable(f"{len(data)} units with a value; a mean with an interval needs two")
+    found = cautious_mean(data, rng=0, level=level, bounds=bounds)
+    low, high = bounds
+    return Interval(
+        found.value,
+        low if open_below else found.low,
+        high if open_above else found.high,
+        level,
+        found.n,
+        found.method,
     )
 
 
-def growth_exponent(sizes: pd.Series, values: pd.Series, censored: pd.Series, ratio: float) -> Interval:
-    """The exponent p of values ~ sizes^p by censored likelihood; `ratio` is that of neighbours on the values' grid.
+def share_of(successes: Sequence[bool] | pd.Series, level: float) -> Interval | NotMeasurable:
+    """The share of units that succeed, with its exact (Clopper-Pearson) interval."""
+    if len(successes) == 0:
+        return NotMeasurable("no unit to count")
+    return binomial_interval(int(sum(successes)), len(successes), level=level)
 
-    The interval is open if fewer than two sizes have a value that is not censored, or a size has one seed only.
-    """
-    if sizes[~censored].nunique() < 2 or sizes.value_counts().min() < 2:
-        return Interval(0.0, -np.inf, np.inf, 0.95, max(len(values), 1))
+
+def growth_exponent(
+    sizes: pd.Series, values: pd.Series, censored: pd.Series, ratio: float, level: float
+) -> Interval | NotMeasurable:
+    """The exponent p of values ~ sizes^p by censored likelihood; `ratio` is that of neighbouring grid values."""
+    if sizes[~censored].nunique() < 2:
+        return NotMeasurable("fewer than two sizes have a value that is not censored")
+    if sizes.value_counts().min() < 2:
+        return NotMeasurable("a size has one seed only")
     found = growth_comparison(
         sizes.to_numpy(float),
         values.to_numpy(float),
         censored.to_numpy(bool),
         resolution=(ratio - 1) * float(values.median()),
+        level=level,
         rng=0,
     )
     return found.power_exponent

@@ -1,117 +1,143 @@
-"""What does a claim's test conclude? A verdict, and how verdicts are stored and printed."""
+"""What was found of one part of a claim? A verdict, and how verdicts are stored and printed."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from interp.statistics import Interval, Outcome, decide
-from probes.base.atomic import read_json
+from interp.core.parts import Direction, Part, Role, Unit
+from interp.statistics import Interval, decide
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+Outcome = Literal["supported", "refuted", "inconclusive", "not testable here"]
+OUTCOMES: tuple[Outcome, ...] = ("supported", "refuted", "inconclusive", "not testable here")
+COLOURS: dict[Outcome, str] = {
+    "supported": "green",
+    "refuted": "red",
+    "inconclusive": "yellow",
+    "not testable here": "bright_black",
+}
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """One pre-declared test of one claim, decided."""
+    """One declared part, decided. Numbers are None where nothing could be estimated."""
 
     claim: str
-    """The claim's id, such as wen2024/fig2."""
-    part: str
-    """Which of the claim's tests this is; a claim with one test has one part."""
-    outcome: Outcome
+    key: str
+    name: str
+    role: Role
+    primary: bool
     quantity: str
-    """What was estimated, with its unit."""
-    estimate: float
-    low: float
-    """Lower end of the confidence interval."""
-    high: float
-    level: float
+    direction: Direction
     threshold: float
-    """The smallest effect of interest, fixed before the data were seen."""
-    direction: Literal["above", "below"]
-    """On which side of the threshold the claim says the quantity lies."""
+    margin: float | None
+    why: str
+    source: str
+    outcome: Outcome
+    estimate: float | None
+    low: float | None
+    high: float | None
+    level: float | None
+    """The real confidence level of [low, high], multiplicity included."""
     n: int
-    unit: Literal["seeds", "problems", "runs"]
+    unit: Unit
     note: str = ""
+
+    @property
+    def claimed(self) -> str:
+        """The values that support the part."""
+        if self.direction == "within":
+            return f"{self.threshold:.3g} ± {self.margin:.3g}"
+        return f"{'>' if self.direction == 'above' else '<'} {self.threshold:.3g}"
+
+    @property
+    def interval(self) -> str:
+        """Estimate and interval in words: "0.24 [0.19, 0.29]"."""
+        if self.estimate is None or self.low is None or self.high is None:
+            return "no estimate"
+        return f"{number(self.estimate)} [{number(self.low)}, {number(self.high)}]"
 
     def record(self) -> dict[str, Any]:
         """The verdict as plain JSON, which has no infinity: an open end is the text "inf" or "-inf"."""
         return {k: str(v) if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
 
+    @classmethod
+    def read(cls, record: dict[str, Any]) -> "Verdict":
+        """The verdict that `record` came from."""
+        return cls(**{k: float(v) if v in ("inf", "-inf") else v for k, v in record.items()})
 
-def judged(
-    interval: Interval,
-    *,
-    claim: str,
-    part: str,
-    quantity: str,
-    threshold: float,
-    direction: Literal["above", "below"],
-    unit: Literal["seeds", "problems", "runs"],
-    note: str = "",
-    refuted_at: float | None = None,
-) -> Verdict:
-    """The verdict that `interval` implies under the declared threshold and direction.
 
-    `refuted_at` is for quantities whose zero means "no evidence", such as a likelihood ratio: short of the threshold
-    alone does not refute, the whole interval must lie beyond this other value.
-    """
-    outcome = decide(interval, threshold=threshold, direction=direction)
-    if outcome == "refuted" and refuted_at is not None:
-        outcome = (
-            "refuted" if decide(interval, threshold=refuted_at, direction=direction) == "refuted" else "inconclusive"
-        )
+def number(value: float) -> str:
+    """Three significant digits; an open end as a sign."""
+    return f"{value:.3g}" if math.isfinite(value) else ("∞" if value > 0 else "−∞")
+
+
+def decided(claim: str, part: Part, found: Interval, note: str = "") -> Verdict:
+    """The verdict that an interval implies under the part's declaration."""
+    return _verdict(claim, part, _outcome(part, found), found, note)
+
+
+def untestable(claim: str, part: Part, reason: str) -> Verdict:
+    """The verdict on a part that these rows cannot speak about."""
+    return _verdict(claim, part, "not testable here", None, reason)
+
+
+def _outcome(part: Part, found: Interval) -> Outcome:
+    if part.direction == "within":
+        assert part.margin is not None
+        low, high = part.threshold - part.margin, part.threshold + part.margin
+        inside = low < found.low and found.high < high
+        outside = found.high < low or found.low > high
+        return "supported" if inside else "refuted" if outside else "inconclusive"
+    outcome = decide(found, threshold=part.threshold, direction=part.direction)
+    if outcome == "refuted" and part.refuted_at is not None:
+        beyond = decide(found, threshold=part.refuted_at, direction=part.direction)
+        return "refuted" if beyond == "refuted" else "inconclusive"
+    return outcome
+
+
+def _verdict(claim: str, part: Part, outcome: Outcome, found: Interval | None, note: str) -> Verdict:
     return Verdict(
         claim=claim,
-        part=part,
+        key=part.key,
+        name=part.name,
+        role=part.role,
+        primary=part.primary,
+        quantity=part.quantity,
+        direction=part.direction,
+        threshold=float(part.threshold),
+        margin=part.margin,
+        why=part.why,
+        source=part.source,
         outcome=outcome,
-        quantity=quantity,
-        estimate=float(interval.value),
-        low=float(interval.low),
-        high=float(interval.high),
-        level=float(interval.level),
-        threshold=threshold,
-        direction=direction,
-        n=interval.n,
-        unit=unit,
+        estimate=None if found is None else float(found.value),
+        low=None if found is None else float(found.low),
+        high=None if found is None else float(found.high),
+        level=None if found is None else float(found.level),
+        n=0 if found is None else found.n,
+        unit=part.unit,
         note=note,
     )
 
 
-def read_verdicts(path: Path) -> list[dict[str, Any]]:
-    """The runs in a verdicts.json: claim, preset, command and its verdicts."""
-    try:
-        found = read_json(path)
-        if not isinstance(found, list):
-            raise TypeError(f"it holds a {type(found).__name__}")
-        return [{**run, "verdicts": [_verdict(v) for v in run["verdicts"]]} for run in found]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} is not a list of verdicts: {error}") from error
-
-
-def _verdict(record: dict[str, Any]) -> Verdict:
-    values: dict[str, Any] = {k: float(v) if v in ("inf", "-inf") else v for k, v in record.items()}
-    return Verdict(**values)
-
-
-def verdict_table(verdicts: Sequence[Verdict]) -> "Table":
+def verdict_table(verdicts: Sequence[Verdict], title: str = "Verdicts") -> "Table":
     """The verdicts as a rich table for the terminal."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="Verdicts")
-    for column in ("verdict", "claim and test", "estimate \\[interval], claimed, n"):
+    table = Table(title=title)
+    for column in ("outcome", "part", "estimate \\[interval]", "claimed, n"):
         table.add_column(column)
-    colours = {"supported": "green", "refuted": "red", "inconclusive": "yellow"}
     for v in verdicts:
-        interval = f"{v.estimate:.3g} [{v.low:.3g}, {v.high:.3g}]"
-        claimed = f"{'>' if v.direction == 'above' else '<'} {v.threshold:.3g}"
-        table.add_row(  # Text, because part and quantity may hold the brackets of rich's markup
-            Text(v.outcome, style=colours[v.outcome]),
-            Text(f"{v.claim} {v.part}\n{v.quantity}"),
-            Text(f"{interval}\n{claimed}, {v.n} {v.unit}"),
+        role = f"{v.role}, primary" if v.primary else v.role
+        level = "" if v.level is None else f"{100 * v.level:.4g}% interval"
+        table.add_row(  # Text, because names and quantities may hold the brackets of rich's markup
+            Text(v.outcome, style=COLOURS[v.outcome]),
+            Text(f"{v.name} ({role})\n{v.quantity}"),
+            Text(f"{v.interval}\n{level}"),
+            Text(f"{v.claimed}\n{v.n} {v.unit}"),
         )
     return table

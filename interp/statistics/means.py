@@ -75,22 +75,30 @@ def bootstrap_mean(
 
 
 def cautious_mean(
-    values: Real[np.ndarray, "unit"], *, rng: Rng, bounds: tuple[Number, Number] = (-np.inf, np.inf)
+    values: Real[np.ndarray, "unit"],
+    *,
+    rng: Rng,
+    level: Number = 0.95,
+    bounds: tuple[Number, Number] = (-np.inf, np.inf),
 ) -> Interval:
-    """`bootstrap_mean` of a quantity that cannot leave `bounds`; below two units all that is known are the bounds.
+    """`bootstrap_mean` of at least two units of a quantity that cannot leave `bounds`, honest where units agree.
 
-    If all units agree the interval has no width, as there: judge what every unit does by `binomial_interval`.
+    If all n units are equal, their spread says nothing about units not seen. A unit equals the common value v with
+    some probability q, and n of n such units are seen with probability q^n; so q is at least tail^(1/n), and the rest
+    of the mean may lie at a bound: [low + (v - low) tail^(1/n), high - (high - v) tail^(1/n)], open without bounds.
     """
     low, high = bounds
-    if len(values) and not low <= values.min() <= values.max() <= high:
-        raise ValueError(
-            f"cautious_mean: values in [{values.min():g}, {values.max():g}]; expected [{low:g}, {high:g}]"
-        )
-    if len(values) >= 2:
-        mean = bootstrap_mean(values, rng=rng)
+    data = checked(values, "cautious_mean", at_least=2)
+    if not low <= data.min() <= data.max() <= high:
+        raise ValueError(f"cautious_mean: values in [{data.min():g}, {data.max():g}]; expected [{low:g}, {high:g}]")
+    if np.ptp(data) > 0:
+        mean = bootstrap_mean(data, rng=rng, level=level)
         return replace(mean, low=max(mean.low, low), high=min(mean.high, high))
-    middle = (low + high) / 2 if np.isfinite([low, high]).all() else float(np.clip(0.0, low, high))
-    return Interval(float(values[0]) if len(values) else middle, low, high, 0.95, len(values))
+    check_level(level)
+    value, share = float(data[0]), ((1 - level) / 2) ** (1 / len(data))
+    least = value if value == low else low + (value - low) * share if np.isfinite(low) else -np.inf
+    most = value if value == high else high - (high - value) * share if np.isfinite(high) else np.inf
+    return Interval(value, least, most, level, len(data), "all units agree: mass at the bounds")
 
 
 def paired_difference(

@@ -1,0 +1,144 @@
+"""What does a reader see of a claim, a paper, the whole ledger? Markdown pages, made from `results/` alone."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interp.core.claim import Claim, load_claims
+from interp.core.judgement import CONCLUSIONS
+from interp.core.verdict import Verdict
+from probes.base.atomic import write_text
+
+if TYPE_CHECKING:
+    from interp.core.published import Published
+
+MARKS = {"supported": "✅", "refuted": "❌", "inconclusive": "❔", "not testable here": "➖"}
+ROLES = {
+    "paper": "What the paper says",
+    "precondition": "Preconditions",
+    "control": "Controls",
+    "ours": "Beyond the paper",
+}
+
+
+def write_claim_page(claim: Claim, found: "Published") -> None:
+    """Writes `README.md` of one claim's results."""
+    write_text(found.directory / "README.md", claim_page(claim, found))
+
+
+def claim_page(claim: Claim, found: "Published") -> str:
+    """Conclusion, finding, figures, every part, the severity of its judge, deviations, and how to run it again."""
+    judgement, provenance = found.judgement, found.provenance
+    figures = sorted((found.directory / "figures").glob("*.png"))
+    lines = [
+        f"# {claim.id}: {judgement.conclusion}",
+        "",
+        f"> {claim.sentence}",
+        "",
+        f"**{judgement.finding}**",
+        "",
+        f"*{found.status}* · scale: {found.scale}",
+        "",
+    ]
+    lines += [line for file in figures for line in (f"![{file.stem}](figures/{file.name})", "")]
+    for role, title in ROLES.items():
+        chosen = [v for v in judgement.verdicts if v.role == role]
+        if chosen:
+            lines += [f"## {title}", "", *_table(chosen), ""]
+    lines += ["## How", "", claim.method, "", "## Deviations from the paper", "", claim.deviations, ""]
+    for title, text in (("Clarity", claim.clarity), ("What was tried before", claim.history)):
+        if text:
+            lines += [f"## {title}", "", text, ""]
+    lines += ["## To run it again", "", "```", str(provenance["command"]), "```", "", *_provenance(provenance), ""]
+    return "\n".join(lines)
+
+
+def _table(verdicts: Sequence[Verdict]) -> list[str]:
+    head = ["| | part | claimed | found | interval | n | where, why |", "|---|---|---|---|---|---|---|"]
+    return head + [_line(v) for v in verdicts]
+
+
+def _line(v: Verdict) -> str:
+    name = f"**{v.name}**" if v.primary else v.name
+    level = "" if v.level is None else f"{100 * v.level:.4g}%"
+    where = ". ".join(text.rstrip(".") for text in (v.source, v.why) if text)
+    note = f"<br>{v.note}" if v.note else ""
+    cells = (
+        MARKS[v.outcome],
+        f"{name}<br>{v.quantity}{note}",
+        v.claimed,
+        f"{v.outcome}: {v.interval}",
+        level,
+        f"{v.n} {v.unit}",
+        where,
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _provenance(provenance: Mapping[str, Any]) -> list[str]:
+    packages = provenance.get("packages") or {}
+    seconds = provenance.get("seconds")
+    facts = {
+        "preset": provenance.get("preset"),
+        "commit": provenance.get("commit"),
+        "units": _units(provenance.get("units") or []),
+        "processor": provenance.get("processor"),
+        "python": provenance.get("python"),
+        "packages": ", ".join(f"{name} {version}" for name, version in packages.items() if version),
+        "seconds": None if seconds is None else f"{sum(seconds.values()):.0f} in {len(seconds)} items",
+        "protocol": (provenance.get("declaration") or {}).get("hash"),
+        "declared in": (provenance.get("declaration") or {}).get("commit"),
+    }
+    return [f"- {name}: {value}" for name, value in facts.items() if value]
+
+
+def _units(units: Sequence[str]) -> str:
+    return ", ".join(units) if len(units) <= 12 else f"{len(units)}, from {units[0]} to {units[-1]}"
+
+
+def ledger_table(found: Sequence["Published"], link: str = "") -> str:
+    """One line for each claim: conclusion, scale, status and finding."""
+    lines = ["| claim | conclusion | finding |", "|---|---|---|"]
+    for one in found:
+        page = f"{link}{one.claim_id}/README.md"
+        conclusion, finding = one.judgement.conclusion, _cell(one.judgement.finding)
+        lines.append(f"| [`{one.claim_id}`]({page}) | {conclusion} ({one.status}) | {finding} |")
+    return "\n".join(lines)
+
+
+def paper_lines(found: Sequence["Published"], link: str = "") -> str:
+    """One line for each paper: how many of its claims ended how."""
+    lines = [
+        "| paper | claims | " + " | ".join(CONCLUSIONS) + " | confirmatory |",
+        "|---" * (len(CONCLUSIONS) + 3) + "|",
+    ]
+    for paper in sorted({one.claim_id.split("/")[0] for one in found}):
+        of_paper = [one for one in found if one.claim_id.startswith(f"{paper}/")]
+        counts = Counter(one.judgement.conclusion for one in of_paper)
+        sure = sum(one.status == "confirmatory" for one in of_paper)
+        cells = [f"[{paper}]({link}{paper}/README.md)", len(of_paper), *(counts[c] for c in CONCLUSIONS), sure]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def write_paper_pages(found: Sequence["Published"], results: Path) -> None:
+    """Writes a README.md for every paper in `results`."""
+    claims = load_claims()
+    for paper in sorted({one.claim_id.split("/")[0] for one in found}):
+        of_paper = [one for one in found if one.claim_id.startswith(f"{paper}/")]
+        title = _citation(paper)
+        missing = sorted(c for c in claims if c.startswith(f"{paper}/") and c not in {o.claim_id for o in of_paper})
+        lines = [f"# {paper}", "", title, "", ledger_table(of_paper, "../"), ""]
+        lines += [f"Not run yet: {', '.join(missing)}.", ""] if missing else []
+        write_text(results / paper / "README.md", "\n".join(lines))
+
+
+def _citation(paper: str) -> str:
+    import importlib
+
+    return (importlib.import_module(f"interp.claims.{paper}").__doc__ or "").strip().split("\n\n")[0]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,122 @@
+"""Was the test declared before the run? Protocols, their hashes, and what makes a run confirmatory.
+
+A protocol is one JSON file, `results/protocols/<paper>/<claim>.json`: the parts with their thresholds, the preset
+with its seeds or problems, and a hash of the code that judges. A run is *confirmatory* if this file, as it is now,
+stood in the commit that the run was started from, and the run used that preset and that code; else it is
+*exploratory*. A threshold that changes later changes the hash, and with it the status.
+"""
+
+import ast
+import hashlib
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from interp.core.claim import Claim, Preset
+from probes.base.atomic import read_json, write_json
+
+Status = Literal["confirmatory", "exploratory"]
+ROOT = Path(__file__).parents[2]
+"""The checkout, or where the packages are installed."""
+SHARED = ("interp/statistics", "interp/core/judgement.py", "interp/core/judging.py", "interp/core/parts.py")
+"""Code that every judge rests on, besides the modules of its own paper."""
+
+
+def protocol(claim: Claim, preset_name: str, preset: Preset) -> dict[str, Any]:
+    """What is declared: everything that decides how rows are made and judged, as plain JSON with its hash."""
+    declared = {
+        "claim": claim.id,
+        "sentence": claim.sentence,
+        "preset": preset_name,
+        "numbers": json.loads(json.dumps(asdict(preset))),  # pyright: ignore[reportArgumentType]
+        "parts": [part.record() for part in claim.parts(preset)],
+        "code": code_hash(claim),
+    }
+    return {**declared, "hash": _digest(declared)}
+
+
+def protocol_file(results: Path, claim_id: str) -> Path:
+    """Where the protocol of a claim stands."""
+    return results / "protocols" / f"{claim_id}.json"
+
+
+def declare(claim: Claim, preset_name: str, preset: Preset, results: Path) -> Path:
+    """Writes the protocol; it counts from the commit that it enters."""
+    file = protocol_file(results, claim.id)
+    write_json(file, protocol(claim, preset_name, preset))
+    return file
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The protocol that a run was started under: its hash, and the commit in which it was declared."""
+
+    hash: str
+    commit: str
+
+    def record(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def declaration(claim: Claim, preset_name: str, preset: Preset, results: Path) -> Declaration | None:
+    """The declaration that covers a run started now; None if there is none, it is not committed, or it differs."""
+    file = protocol_file(results, claim.id)
+    if not file.is_file() or read_json(file).get("hash") != protocol(claim, preset_name, preset)["hash"]:
+        return None
+    changed = _git(file.parent, "status", "--porcelain", "--", str(file.resolve()))
+    commit = _git(file.parent, "log", "-1", "--format=%H", "--", str(file.resolve()))
+    return Declaration(read_json(file)["hash"], commit) if changed == "" and commit else None
+
+
+def status(claim: Claim, preset_name: str, preset: Preset, declared: dict[str, str] | None, results: Path) -> Status:
+    """Whether a recorded run with that declaration is confirmatory: declared then, and the same declared now.
+
+    Code may be tidied after the run (a test compares what it finds with what was recorded); parts, thresholds, the
+    preset and its units may not.
+    """
+    file = protocol_file(results, claim.id)
+    if not declared or not file.is_file():
+        return "exploratory"
+    stored, now = read_json(file), protocol(claim, preset_name, preset)
+    same = all(stored.get(name) == now[name] for name in ("claim", "preset", "numbers", "parts"))
+    return "confirmatory" if same and stored.get("hash") == declared.get("hash") else "exploratory"
+
+
+def code_hash(claim: Claim) -> str:
+    """A hash of the code that measures and judges the claim: comments, docstrings and layout do not count."""
+    import inspect
+
+    module = inspect.getsourcefile(claim.measure)
+    own = sorted(Path(module).parent.glob("*.py")) if module and Path(module).is_file() else []
+    shared = [
+        f for name in SHARED for f in ([ROOT / name] if name.endswith(".py") else sorted((ROOT / name).glob("*.py")))
+    ]
+    mine = [file for file in own if file.name.startswith("_") or file == Path(str(module))]
+    return _digest([_meaning(file) for file in (*mine, *shared)])
+
+
+def _meaning(file: Path) -> str:
+    """The module's syntax tree without docstrings."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        body: Sequence[ast.stmt] = getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ()
+        if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+            body[0].value.value = ""
+    return ast.dump(tree)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()[:16]
+
+
+def _git(directory: Path, *words: str) -> str | None:
+    try:
+        found = subprocess.run(
+            ["git", *words], cwd=directory, capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() if found.returncode == 0 else None
