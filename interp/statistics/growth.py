@@ -47,7 +47,8 @@ class GrowthFit:
 class GrowthComparison:
     """The three fits, and bootstrap intervals over seeds.
 
-    `exponential_over_linear`: log-likelihood difference in nats, positive if exponential growth fits better.
+    `exponential_over_linear`, `exponential_over_power`: log-likelihood differences in nats, positive if exponential
+    growth fits better.
     `power_exponent`: p, 1 for proportional growth. `growth_factor`: exp(b), the factor per unit of k.
     `n_unidentified`: resamples without any solved run; they count as anything in both directions.
     """
@@ -56,6 +57,7 @@ class GrowthComparison:
     linear: GrowthFit
     power: GrowthFit
     exponential_over_linear: Interval
+    exponential_over_power: Interval
     power_exponent: Interval
     growth_factor: Interval
     n_censored: int
@@ -121,17 +123,19 @@ def growth_comparison(
         method = "expanded percentile bootstrap of seeds within k"
         return Interval(value, low, high, level, len(runs.k), method)
 
+    def over(law: str) -> Interval:
+        gap = point["exponential"].log_likelihood - point[law].log_likelihood
+        half = t * float((resampled["exponential"].log_likelihood - resampled[law].log_likelihood).std(ddof=1))
+        method = "bootstrap standard error over seeds within k"
+        return Interval(gap, gap - half, gap + half, level, len(runs.k), method)
+
     point = {law: _first(law, fit) for law, fit in fits.items()}
-    gap = point["exponential"].log_likelihood - point["linear"].log_likelihood
-    gaps = resampled["exponential"].log_likelihood - resampled["linear"].log_likelihood
-    half = t * float(gaps.std(ddof=1))
     with np.errstate(over="ignore"):
         factor, factors = np.exp(point["exponential"].parameters["b"]), np.exp(resampled["exponential"].slope)
     return GrowthComparison(
         **point,
-        exponential_over_linear=Interval(
-            gap, gap - half, gap + half, level, len(runs.k), "bootstrap standard error over seeds within k"
-        ),
+        exponential_over_linear=over("linear"),
+        exponential_over_power=over("power"),
         power_exponent=interval(point["power"].parameters["p"], resampled["power"].slope),
         growth_factor=interval(float(factor), factors),
         n_censored=int(runs.censored.sum()),

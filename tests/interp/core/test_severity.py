@@ -1,0 +1,54 @@
+"""Does the severity table notice a judge that errs, and one that does not?"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from interp.core.claim import World
+from interp.core.judging import mean_over
+from interp.core.severity import severity
+from interp.statistics import Interval
+from tests.interp.core.test_protocol import PART, a_claim
+
+
+def drawn(mean: float):
+    def rows(generator: np.random.Generator) -> pd.DataFrame:
+        return pd.DataFrame({"value": generator.normal(mean, 1.0, 8)})
+
+    return rows
+
+
+WORLDS = (World("no gain", {"gain": False}, drawn(0.5)), World("gain", {"gain": True}, drawn(3.0)))
+
+
+def with_estimator(estimate):
+    import dataclasses
+
+    return dataclasses.replace(a_claim(dataclasses.replace(PART, estimate=estimate)), worlds=WORLDS)
+
+
+def test_an_honest_judge_stays_at_its_level_and_has_power():
+    honest = with_estimator(lambda table, level: mean_over(table["value"], level))
+    false, true = severity(honest, n=400)
+    assert (false.truth, true.truth) == (False, True)
+    assert not false.above_nominal
+    assert false.wrong > 0, "at the threshold it errs at times"
+    assert true.right > 0.9
+
+
+def test_a_judge_with_intervals_too_narrow_is_found():
+    def narrow(table: pd.DataFrame, level: float) -> Interval:
+        mean = float(table["value"].mean())
+        return Interval(mean, mean - 0.01, mean + 0.01, level, len(table))
+
+    false, _ = severity(with_estimator(narrow), n=100)
+    assert false.wrong == pytest.approx(0.5, abs=0.2)
+    assert false.above_nominal
+
+
+def test_a_world_about_an_unknown_part_is_refused():
+    import dataclasses
+
+    claim = dataclasses.replace(a_claim(), worlds=(World("odd", {"gane": True}, drawn(0.0)),))
+    with pytest.raises(ValueError, match="no part 'gane'"):
+        severity(claim, n=1)
