@@ -8,6 +8,7 @@ from interp.statistics.crossed import crossed_mean
 from interp.statistics.equivalence import Equivalence, n_for_power, paired_equivalence, power_of_paired_t
 from interp.statistics.growth import GrowthComparison, GrowthFit, growth_comparison, growth_fits
 from interp.statistics.interval import Interval, Outcome, decide
+from interp.statistics.linearity import departure_from_line
 from interp.statistics.means import bootstrap_mean, cautious_mean, cluster_bootstrap, paired_difference
 from interp.statistics.multiplicity import MaxT, benjamini_hochberg, benjamini_yekutieli, sign_flip_max_t
 from interp.statistics.proportions import binomial_interval, binomial_p_value, proportion_difference
@@ -29,6 +30,7 @@ __all__ = [
     "cluster_bootstrap",
     "crossed_mean",
     "decide",
+    "departure_from_line",
     "growth_comparison",
     "growth_fits",
     "n_for_power",
