@@ -1,4 +1,5 @@
-"""Where do trained clause decoders look? Attention of the answers as rows, for huang2025's Figures 2, 5, 6 and 7."""
+"""Where do trained clause decoders attend? Attention of the answers as rows, for huang2025's Figures 2, 5, 6 and 7.
+"""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ def followed_rows(run: LegoRun, model: "ClauseDecoder") -> pd.DataFrame:
     """Attention on the predicate that names the answer's variable (`variable`), and on the place it had (`place`).
 
     `permuted`: the predicates stand in random order. `moved`: only their third tokens, the variables that they refer
-    back to, have moved on by one predicate. Answers whose variable is in its old place after all are left out.
+    back to, have moved on by one predicate. Answers whose variable is still in its old place are left out.
     """
     import torch
 

@@ -75,7 +75,7 @@ def draw_reach(far: pd.DataFrame, loss: pd.DataFrame) -> Figure:
 
 
 def draw_gaps(gaps: pd.DataFrame, threshold: float) -> Figure:
-    """log2 of the ratio of lengths reached, by condition: each seed as a point, on the way and at equal loss."""
+    """log2 of the ratio of lengths reached, by condition: each seed a point, mean over training and at equal loss."""
     conditions = list(gaps["condition"].unique())
     with styled():
         figure = new_figure(7.2, 0.55 * len(conditions) + 1.6)
