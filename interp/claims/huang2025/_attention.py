@@ -1,5 +1,4 @@
-"""Where do trained clause decoders attend? Attention of the answers as rows, for huang2025's Figures 2, 5, 6 and 7.
-"""
+"""Where do trained clause decoders attend? Attention of the answers as rows, for Figures 2, 5, 6 and 7."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

@@ -1,15 +1,8 @@
-"""li2024, Figure 5: does training first forget the other steps, and then the other patterns?
+"""li2024, Figure 5: does attention first leave the other steps, and then the other patterns of the same step?
 
-The paper gives the sizes (d = 30, M = 20, M' = 10, K = 3, alpha = 0.4; testing prompts with alpha' = 0.8, tau = 0.5,
-rho = 0.8 and noise 0.2), not the training; ours is SGD with steps of size 1 on batches of 20 prompts of 20 examples,
-each asked at its three steps, so that every pattern and step comes equally often; its three queries share the
-examples. W starts at N(0, 0.001^2), positional vectors are appended (added ones give the same, which is tested). All
-errors are in every step alike, with one rival pattern. A mass has vanished when it is below 0.05. The paper preset
-has more seeds, more iterations and a step of 0.5.
-
-Found at the cpu preset: other steps are below 0.05 after about 150 updates, other patterns after about 1130. The
-stages overlap, though: by the end of the first the attention on the query's pattern and step has risen from 0.21 to
-0.78 already.
+The attention mass on columns of {same, different} pattern and {same, different} step is measured along the training
+on unseen testing prompts. A mass has vanished when it stays below 0.05. The order of the two events is judged, not
+whether the second begins after the first has ended.
 """
 
 from collections.abc import Mapping, Sequence
@@ -173,7 +166,16 @@ register(
             f"for good below {VANISHED:g} at least {LATER:g} times later than that of other steps, in nearly all "
             f"seeds: the exact interval of the share lies above {NEARLY_ALL:g} (ten of ten)."
         ),
-        deviations=str(__doc__).split("\n\n")[1],
+        deviations=(
+            "The paper gives the sizes (d = 30, M = 20, M' = 10, K = 3, alpha = 0.4; testing prompts with alpha' = "
+            "0.8, tau = 0.5, rho = 0.8 and noise 0.2), not the training; ours is SGD on batches of 20 prompts of 20 "
+            "examples, each queried at its three steps, so that every pattern and step comes equally often; the "
+            "three queries share the examples. W starts at N(0, 0.001^2); positional vectors are appended (added "
+            "ones give the same, which is tested). Errors are in every step alike, with one rival pattern. cpu: "
+            "steps of size 1, 4000 iterations, ten seeds. paper: steps of 0.5, 20,000 iterations, 50 seeds. The "
+            "claim is about an order of events, which does not depend on the step size. The smoke preset is far "
+            "smaller still: it tests the code, not the claim."
+        ),
         presets=PRESETS,
         items=items,
         measure=measure,

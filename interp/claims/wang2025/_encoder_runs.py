@@ -1,4 +1,4 @@
-"""Runs of a standard encoder on k-fold composition as plain numbers: what items of wang2025's claims are."""
+"""What are the items of wang2025's encoder claims? Runs of a standard encoder on k-fold composition."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,7 @@ class EncoderRun:
     """One encoder trained with Adam; the seed draws hidden permutations, weights and data."""
 
     told: Literal["head", "token"] = "head"
-    """How the model is told the hop."""
+    """How the hop is given to the model."""
     curriculum: Literal["mixture", "stagewise", "hardest"] = "mixture"
     """Which hops it is trained on."""
     token_from: int = 0
