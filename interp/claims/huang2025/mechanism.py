@@ -130,8 +130,8 @@ register(
     Claim(
         id=ID,
         sentence=(
-            "The predicate clause l + 1 and the answer clause l, on which attention concentrates at answer l, are "
-            "both necessary for the next answer, and no other clause is."
+            "Beyond the paper: the predicate clause l + 1 and the answer clause l, on which attention concentrates "
+            "at answer l, are both necessary for the next answer, and no other clause is."
         ),
         test=(
             f"Models that answer at least {SOLVED:g} rightly; accuracy of the answers' states on fresh sentences, by "

@@ -134,8 +134,8 @@ register(
             "first step, where the whole range exists; the panels of alpha' and tau have them in every step. The "
             "paper does not say how it distributes errors: here one rival pattern has what rho allows and the others "
             "share the rest. The model is trained with steps of 10 for 400 updates, where Theorem 1 asks for eta < "
-            "1: steps of 1 end at the same place after 4000. Prompts in training have 20 examples, those in testing "
-            "up to 320 (640 in the paper preset). cpu: 5 seeds of 1000 queries (400 for the required numbers). "
+            "1: steps of 1 end at the same place after 4000. Prompts have 20 examples in training and more in "
+            "testing, up to 640 in the paper preset. cpu: 5 seeds of 1000 queries (400 for the required numbers). "
             "paper: 20 seeds of 10,000. The error depends on the trained attention, which has converged, and on the "
             "examples alone. The smoke preset is far smaller still: it tests the code, not the claim."
         ),

@@ -116,8 +116,8 @@ register(
             "The base is alpha' = 0.8, tau_o = 0.5 and rho_o = 0.5 instead of 0.8, because rho_o = 0.8 does not "
             "exist below tau_o = 0.36 (nine wrong patterns cannot hold the errors). Panels and required numbers of "
             "examples are taken from the same prompts. The model is trained with steps of 10 for 400 updates, where "
-            "Theorem 1 asks for eta < 1: steps of 1 end at the same place after 4000. Prompts in training have 20 "
-            "examples, those in testing up to 320 (640 in the paper preset). cpu: 5 seeds of 1000 queries. paper: 20 "
+            "Theorem 1 asks for eta < 1: steps of 1 end at the same place after 4000. Prompts have 20 examples in "
+            "training and more in testing, up to 640 in the paper preset. cpu: 5 seeds of 1000 queries. paper: 20 "
             "seeds of 10,000. The order of the errors and their growth are compared within one model. The smoke "
             "preset is far smaller still: it tests the code, not the claim."
         ),

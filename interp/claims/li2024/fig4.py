@@ -128,10 +128,10 @@ register(
             "ours differ in (tau_o, rho_o) between the cases. Judged are a = 0.72 (tau_o = 0.44, rho_o = 0.14) and a "
             "= 0.85; a = 0.65 and 0.77 are drawn beside them. So close to the boundary as a = 0.77 Condition 1 "
             "holds, but thousands of examples would be needed. The model is trained with steps of 10 for 400 "
-            "updates, where Theorem 1 asks for eta < 1: steps of 1 end at the same place after 4000. Prompts in "
-            "training have 20 examples, those in testing up to 320 (640 in the paper preset). cpu: 5 seeds of 1000 "
-            "queries. paper: 20 seeds of 10,000. What decides is on which side of Condition 1 the examples are, "
-            "which is exact. The smoke preset is far smaller still: it tests the code, not the claim."
+            "updates, where Theorem 1 asks for eta < 1: steps of 1 end at the same place after 4000. Prompts have 20 "
+            "examples in training and more in testing, up to 640 in the paper preset. cpu: 5 seeds of 1000 queries. "
+            "paper: 20 seeds of 10,000. What decides is on which side of Condition 1 the examples are, which is "
+            "exact. The smoke preset is far smaller still: it tests the code, not the claim."
         ),
         presets=PRESETS,
         items=items,

@@ -184,8 +184,8 @@ register(
         deviations=(
             "The paper has no such experiment. alpha' = 0.8 and noise 0.2 as in the paper. The model is trained with "
             "steps of 10 for 400 updates, where Theorem 1 asks for eta < 1: steps of 1 end at the same place after "
-            "4000. Prompts in training have 20 examples, those in testing up to 320 (640 in the paper preset). cpu: "
-            "a grid of 10 x 10, 5 seeds of 200 queries in each cell. paper: 20 x 20, 20 seeds of 5000 queries. "
+            "4000. Prompts have 20 examples in training and more in testing, up to 640 in the paper preset. cpu: a "
+            "grid of 10 x 10, 5 seeds of 200 queries in each cell. paper: 20 x 20, 20 seeds of 5000 queries. "
             "Condition 1 is known exactly in every cell, so a coarse grid tests the same statement. The smoke preset "
             "is far smaller still: it tests the code, not the claim."
         ),

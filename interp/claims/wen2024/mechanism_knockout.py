@@ -139,8 +139,8 @@ register(
     Claim(
         id=ID,
         sentence=(
-            "With CoT each step attends to its own secret bit: knocking out the attention to S[i] destroys step i of "
-            "the chain and no other step."
+            "Beyond the paper: with CoT each step attends to its own secret bit: knocking out the attention to S[i] "
+            "destroys step i of the chain and no other step."
         ),
         test=(
             f"Models with a test accuracy of at least {SOLVED:g}, by size. Mean over steps, interval over seeds: the "

@@ -162,8 +162,8 @@ register(
     Claim(
         id=ID,
         sentence=(
-            "With CoT the running parity is linearly decodable at the step that computes it, after the MLP, and not "
-            "before: neither after that step's attention nor at earlier positions."
+            "Beyond the paper: with CoT the running parity is linearly decodable at the step that computes it, "
+            "after the MLP, and not before: neither after that step's attention nor at earlier positions."
         ),
         test=(
             f"Models with a test accuracy of at least {SOLVED:g}; parities 2 to k; held-out balanced accuracy of a "

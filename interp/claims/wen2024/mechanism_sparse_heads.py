@@ -221,8 +221,8 @@ register(
     Claim(
         id=ID,
         sentence=(
-            "Heads with low attention entropy are those that have found what the answer depends on: they matter more "
-            "for it than other heads do."
+            "Beyond the paper: heads with low attention entropy are those that have found what the answer depends "
+            "on: they matter more for it than other heads do."
         ),
         test=(
             "Paired by problem: removing the sparsest tenth of the heads lowers the log-probability of the final "

@@ -142,8 +142,8 @@ register(
     Claim(
         id=ID,
         sentence=(
-            "CoT introduces sparse sequential dependencies: each step is computed from the steps before it and from "
-            "the question, and the model attends there because it uses them."
+            "CoT introduces sparse sequential dependencies. Beyond the paper: each step is computed from the steps "
+            "before it and from the question, and the model attends there because it uses them."
         ),
         test=(
             "Paired by problem: cutting the attention from the steps and the answer to earlier steps, or to the "
