@@ -1,7 +1,7 @@
 """Can easier data teach a composition that hard data alone cannot?
 
-Zixuan Wang, Eshaan Nichani, Alberto Bietti, Alex Damian, Daniel Hsu, Jason D. Lee and Denny Wu, "Learning Compositional
-Functions with Transformers from Easy-to-Hard Data", 2025. Task: `toy_models.kfold`.
+Zixuan Wang, Eshaan Nichani, Alberto Bietti, Alex Damian, Daniel Hsu, Jason D. Lee and Denny Wu, "Learning
+Compositional Functions with Transformers from Easy-to-Hard Data", 2025. Task: `toy_models.kfold`.
 
 construction: do log2(k) + 1 attention layers compute k-fold composition exactly? (Theorem 4)
 fig3-left: does a curriculum teach one hop per stage, and from how many samples? (Figure 3 left, Theorem 7)

@@ -1,8 +1,8 @@
 """What does chain of thought do to attention, and to the samples that learning takes?
 
 Kaiyue Wen, Huaqing Zhang, Hongzhou Lin and Jingzhao Zhang, "From Sparse Dependence to Sparse Attention: Unveiling How
-Chain-of-Thought Enhances Transformer Sample Efficiency", 2024, arXiv:2410.05459. Task: `toy_models.parity` (sections 3
-and 4.1 to 4.2); pretrained models: `hf_analysis` (section 4.3).
+Chain-of-Thought Enhances Transformer Sample Efficiency", 2024, arXiv:2410.05459. Task: `toy_models.parity` (sections
+3 and 4.1 to 4.2); pretrained models: `hf_analysis` (section 4.3).
 
 fig1b: does accuracy jump when attention becomes sparse? (Figures 1b and 5, top)
 fig2: how does the number of samples grow with k, with and without CoT? (Figures 1a and 2)
