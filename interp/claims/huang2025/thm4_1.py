@@ -1,7 +1,7 @@
 """huang2025, Theorems 4.1 and 5.1: does the theory model learn to route by both blocks of Q, and self-train?
 
 Algorithm 1 is run on C6 at several d and Algorithm 2 on a symmetric group. Beyond the paper, Algorithm 1 is run on
-the symmetric group too, and Algorithm 2 on C6, so that the effect of the group can be told from that of the
+the symmetric group too, and Algorithm 2 on C6, so that the effect of the group is separated from that of the
 algorithm. The constants were chosen on pilot runs with other random streams. The slots of W are trained one by one,
 which changes nothing, each with its own step size; the three blank slots are not trained, and are given in
 generation.

@@ -1,4 +1,4 @@
-"""Can gradient descent learn parity step by step, and what must it be told?
+"""Can gradient descent learn parity step by step, and which supervision does it need?
 
 Juno Kim and Taiji Suzuki, "Transformers Provably Solve Parity Efficiently with Chain of Thought", 2024,
 arXiv:2410.08633. Task: `toy_models.tree_parity`.

@@ -103,7 +103,7 @@ def masses(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def crossings(found: pd.DataFrame) -> pd.DataFrame:
-    """By seed: the iterations from which on other steps, and other patterns of the same step, stay below VANISHED.
+    """By seed: the iterations after which other steps, and other patterns of the same step, stay below VANISHED.
 
     Infinite if that never happens.
     """

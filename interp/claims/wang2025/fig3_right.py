@@ -207,7 +207,7 @@ register(
             f"it: some head puts more than {LOOKS:g} of its attention on the key of Theorem 4's last layer, and a "
             f"linear probe finds the (k/2)-hop more often, by {BETTER:g}, than the (k-1)-hop, which doubling does "
             "not need; and for the token form: attention on the second layer's key falls by more than "
-            f"{LOOKS:g} from being told the 2-hop to being told the hardest. 95% intervals over seeds."
+            f"{LOOKS:g} from the 2-hop token to the token of the hardest hop. 95% intervals over seeds."
         ),
         deviations=(
             "The paper does not state its encoder's size or Adam's settings; here pre-LayerNorm, 4 layers, width 48, "
