@@ -36,7 +36,7 @@ class Interval:
             raise ValueError(f"Interval: n = {self.n}; expected a count of units of replication")
 
     def opened(self, *, up: bool = False, down: bool = False) -> "Interval":
-        """The interval with an infinite upper (up) or lower (down) end, for censored data that bound one side only."""
+        """The interval with an infinite upper (up) or lower (down) end, for censored data that bound one side."""
         return replace(self, low=-math.inf if down else self.low, high=math.inf if up else self.high)
 
 
