@@ -28,6 +28,7 @@ from hf_analysis.models.loading import LoadedModel, tiny_twin
 from hf_analysis.text.conditions import Context, find_condition, tokenise
 from hf_analysis.text.problems import Problem, load_problems
 from probes.base import checkpoint
+from probes.rows import with_settings
 from tests.hf_analysis.tiny_models import build
 
 CONFIG = FinetuneConfig(tokens=900, tokens_per_step=128, lr=3e-3, rank=4)
@@ -334,7 +335,8 @@ def test_rows_of_the_history_add_up(fresh, problems):
     curve = table[table["metric"] == "training_loss"]
     assert list(curve["value"]) == [step.loss for step in history]
     assert curve["n_tokens"].sum() == table[table["metric"] == "supervised_tokens"]["value"].item()
-    assert curve["step"].max() == table[table["metric"] == "forwarded_tokens"]["value"].item()
+    assert list(curve["update"]) == list(range(1, len(history) + 1))
+    assert with_settings(curve)["tokens"].max() == table[table["metric"] == "forwarded_tokens"]["value"].item()
 
 
 def test_divergence_stops_and_names_the_remedy(fresh, problems):
