@@ -278,7 +278,7 @@ def saved(fresh, problems, tmp_path):
     [
         ({"config": replace(CONFIG, lr=1e-4)}, "lr: 0.003 there, 0.0001 here"),
         ({"config": replace(CONFIG, seed=1)}, "seed: 0 there, 1 here"),
-        ({"condition": "no_cot"}, "condition: cot there, no_cot here"),
+        ({"condition": "no_cot"}, "condition: 'cot' there, 'no_cot' here"),
         ({"problems": "fewer"}, "data: "),
         ({"loaded": "qwen2"}, "model: "),
     ],
@@ -288,7 +288,7 @@ def test_a_checkpoint_of_another_run_is_refused(change, named, saved, fresh, pro
     request["loaded"] = fresh(request["loaded"])
     request["problems"] = problems[1:] if request["problems"] == "fewer" else problems
     before = saved.read_bytes()
-    with pytest.raises(ValueError, match=f"another configuration.*{named}"):
+    with pytest.raises(ValueError, match=f"holds another run.*{named}"):
         finetune(**request, checkpoint_path=saved)
     assert saved.read_bytes() == before
 
