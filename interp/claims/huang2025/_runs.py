@@ -166,7 +166,7 @@ def accuracy_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: int
         share_solved(model, replace(run.task, length=length), run.n_test, run.generator(1)) for length in run.lengths
     ]
     where = [setting(**run.settings, **places, length=length) for length in run.lengths]
-    place = {**run.labels, "step": step, "n_tokens": run.n_test}
+    place = {**run.labels, "update": step, "n_tokens": run.n_test}
     return concat(
         [
             table(metric="accuracy", value=shares, setting=where, **place),
@@ -182,7 +182,7 @@ def reach(accuracy: pd.DataFrame) -> pd.DataFrame:
     model that fails at the shortest gets half of it, one that never fails the longest, so values are bounded.
     """
     found = []
-    for keys, curve in accuracy.groupby(["condition", "group", "unit", "step"]):
+    for keys, curve in accuracy.groupby(["condition", "group", "unit", "update"]):
         curve = curve.sort_values("length")
         logs, shares = np.log2(curve["length"].to_numpy(float)), curve["value"].to_numpy(float)
         below = np.flatnonzero(shares < REACHED)
@@ -193,5 +193,5 @@ def reach(accuracy: pd.DataFrame) -> pd.DataFrame:
         else:
             i = below[0]
             value = logs[i - 1] + (logs[i] - logs[i - 1]) * (shares[i - 1] - REACHED) / (shares[i - 1] - shares[i])
-        found.append(dict(zip(("condition", "group", "unit", "step"), keys)) | {"value": float(value)})
+        found.append(dict(zip(("condition", "group", "unit", "update"), keys)) | {"value": float(value)})
     return pd.DataFrame(found)

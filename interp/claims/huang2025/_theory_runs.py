@@ -90,7 +90,7 @@ class TheoryRun:
         """One row for each metric."""
         labels = {"run": self.item.name, "condition": self.algorithm, "unit": str(self.seed), "scope": "test"}
         place = setting(d=self.d, group=self.group, **places)
-        return table(metric=list(metrics), value=list(metrics.values()), step=step, setting=place, **labels)
+        return table(metric=list(metrics), value=list(metrics.values()), update=step, setting=place, **labels)
 
 
 def one_step_model(run: TheoryRun) -> "tuple[LegoTheory, dict[str, float]]":
@@ -189,7 +189,7 @@ def final(rows: pd.DataFrame, algorithm: str, *, simple: bool) -> pd.DataFrame:
     far = [reach(part).assign(**dict(zip(keys[1:], values))) for values, part in accuracy.groupby(keys[1:])]
     lengths = pd.concat(far).rename(columns={"value": "reach"})[[*keys, "reach"]]
     last = found[(found["metric"] != "accuracy") & found[keys].notna().all(axis=1)]
-    last = last[last["step"] == last.groupby(keys)["step"].transform("max")]
+    last = last[last["update"] == last.groupby(keys)["update"].transform("max")]
     return last.pivot(index=keys, columns="metric", values="value").reset_index().merge(lengths, on=keys)
 
 
@@ -213,5 +213,5 @@ def lead(rows: pd.DataFrame) -> pd.Series:
     """By seed: the largest difference of the diagonals of Q_{4,3} and Q_{4,4} along Algorithm 1, at the largest d."""
     found = with_settings(rows[(rows["condition"] == "algorithm_1") & rows["metric"].str.startswith("diagonal_")])
     found = found[(found["group"] == "C6") & (found["d"] == found["d"].max())]
-    wide = found.pivot(index=["unit", "step"], columns="metric", values="value")
+    wide = found.pivot(index=["unit", "update"], columns="metric", values="value")
     return (wide["diagonal_43"] - wide["diagonal_44"]).groupby("unit").max()

@@ -93,11 +93,11 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     """
     far = reach(with_settings(rows[rows["metric"] == "accuracy"]))
     losses = with_settings(rows[rows["metric"] == "loss"])
-    keys = ["condition", "group", "unit", "step"]
+    keys = ["condition", "group", "unit", "update"]
     curves = far.merge(losses[[*keys, "value"]].rename(columns={"value": "loss"}), on=keys)
     found = []
     for (condition, unit), both in curves.groupby(["condition", "unit"]):
-        one, other = (both[both["group"] == group].sort_values("step") for group in (CYCLIC, SYMMETRIC))
+        one, other = (both[both["group"] == group].sort_values("update") for group in (CYCLIC, SYMMETRIC))
         gaps = one["value"].to_numpy() - other["value"].to_numpy()
         ways = {"end": gaps[-1], "way": gaps.mean(), "loss": _at_equal_loss(one, other)}
         found.append({"condition": condition, "unit": unit, **ways})
@@ -121,7 +121,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     """For both models: the ratio of lengths in three ways, the accuracy at the longest length; then the changes."""
     gaps = compared(rows)
     accuracy = with_settings(rows[rows["metric"] == "accuracy"])
-    last = accuracy[(accuracy["step"] == accuracy.groupby("run")["step"].transform("max"))]
+    last = accuracy[(accuracy["update"] == accuracy.groupby("run")["update"].transform("max"))]
     longest = last[last["length"] == last["length"].max()]
     verdicts: list[Verdict] = []
     for condition, of_condition in gaps.groupby("condition"):
@@ -158,7 +158,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
 def _lengths(rows: pd.DataFrame, condition: str) -> str:
     """The median length reached at each evaluation, both groups, in words."""
     far = reach(with_settings(rows[(rows["metric"] == "accuracy") & (rows["condition"] == condition)]))
-    medians = 2 ** far.groupby(["group", "step"])["value"].median()
+    medians = 2 ** far.groupby(["group", "update"])["value"].median()
     return "; ".join(
         f"{group} reaches " + ", ".join(f"{length:.0f}" for length in of_group)
         for group, of_group in medians.groupby("group")

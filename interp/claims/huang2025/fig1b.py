@@ -101,7 +101,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
         if point.stage == 0:
             return
         stage = point.stage - 1
-        place = {**run.labels, "step": point.step, "setting": setting(**run.settings, stage=stage)}
+        place = {**run.labels, "update": point.step, "setting": setting(**run.settings, stage=stage)}
         tables.append(accuracy_rows(run, model, point.step, stage=stage))
         tables.append(table(metric="label_accuracy", value=point.label_accuracy, **place))
 
@@ -153,7 +153,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
 
 def _reached(accuracy: pd.DataFrame) -> pd.DataFrame:
     """log2 of the length reached, by seed (rows) and stage (columns)."""
-    far = reach(accuracy).merge(accuracy[["unit", "step", "stage"]].drop_duplicates(), on=["unit", "step"])
+    far = reach(accuracy).merge(accuracy[["unit", "update", "stage"]].drop_duplicates(), on=["unit", "update"])
     return far.pivot_table(index="unit", columns="stage", values="value")
 
 

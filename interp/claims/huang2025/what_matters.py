@@ -101,7 +101,7 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     from toy_models.lego.groups import group_action
 
     far = reach(with_settings(rows[rows["metric"] == "accuracy"])).groupby(["group", "unit"])["value"].mean()
-    losses = with_settings(rows[rows["metric"] == "loss"]).sort_values("step")
+    losses = with_settings(rows[rows["metric"] == "loss"]).sort_values("update")
     loss = losses.groupby(["group", "unit"])["value"].last()
     targets = with_settings(rows[rows["metric"].isin(["predicate", "answer"])])
     mass = targets.groupby(["group", "unit", "metric"])["value"].mean().groupby(["group", "unit"]).sum()

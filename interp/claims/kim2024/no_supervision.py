@@ -126,7 +126,7 @@ def _train(item: Item) -> pd.DataFrame:
         "scope": "test",
     }  # fmt: skip
     return concat(
-        table(metric=metric, value=values.tolist(), step=at.step * p["batch_size"], **common)
+        table(metric=metric, value=values.tolist(), samples=at.step * p["batch_size"], **common)
         for at in progress
         for metric, values in (("loss", at.loss), ("accuracy", at.accuracy))
     )
@@ -163,8 +163,8 @@ def signals(rows: pd.DataFrame) -> pd.DataFrame:
 def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     """By regime: the root's loss after training. And how the gradient's signal shrinks with k."""
     losses = rows[rows["metric"] == "loss"]
-    final = losses[losses["step"] == losses["step"].max()]
-    accuracy = rows[(rows["metric"] == "accuracy") & (rows["step"] == losses["step"].max())]
+    final = losses[losses["samples"] == losses["samples"].max()]
+    accuracy = rows[(rows["metric"] == "accuracy") & (rows["samples"] == losses["samples"].max())]
     verdicts = []
     for regime, part in REGIMES.items():
         learned = part.endswith(": learned")

@@ -128,9 +128,8 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
 
 def _weight_rows(weights, needed, visible, place: str, labels: dict[str, str]) -> pd.DataFrame:
     """The first seed's W where it is not masked, and the tree beside it."""
-    where = visible.nonzero().tolist()
-    settings = [f"{place} query={query} key={key}" for query, key in where]
-    common = {"unit": "0", "scope": "weights", "setting": settings, **labels}
+    query, key = visible.nonzero().T.tolist()
+    common = {"unit": "0", "scope": "weights", "setting": place, "query": query, "key": key, **labels}
     return concat(
         table(metric=metric, value=values[visible].tolist(), **common)
         for metric, values in (("weight", weights), ("dependency", needed.float()))

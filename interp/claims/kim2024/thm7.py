@@ -128,11 +128,11 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
         for level, accuracy in enumerate(found.level_accuracy.T.tolist(), start=1):
             at_level = setting(level=level, **place)
             tables.append(
-                table(metric="level_accuracy", value=accuracy, unit=units, step=step, setting=at_level, **common)
+                table(metric="level_accuracy", value=accuracy, unit=units, update=step, setting=at_level, **common)
             )
         errors = found.sup_error.tolist()
         tables.append(
-            table(metric="sup_error", value=errors, unit=units, step=step, setting=setting(**place), **common)
+            table(metric="sup_error", value=errors, unit=units, update=step, setting=setting(**place), **common)
         )
     return concat(tables)
 
@@ -140,7 +140,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
 def schedule(rows: pd.DataFrame) -> pd.DataFrame:
     """By condition, size, seed, update (`step`) and level: whether the level is solved, and whether it should be."""
     found = with_settings(rows[rows["metric"] == "level_accuracy"])
-    return found.assign(solved=found["value"] >= ACCURATE, due=found["step"] >= found["level"])
+    return found.assign(solved=found["value"] >= ACCURATE, due=found["update"] >= found["level"])
 
 
 def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
@@ -154,8 +154,8 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
             runs = of_size[of_size["condition"] == condition]
             if runs.empty:
                 continue
-            last = runs[runs["step"] == runs["step"].max()]
-            final = errors[(errors["run"].isin(runs["run"])) & (errors["step"] == runs["step"].max())]["value"]
+            last = runs[runs["update"] == runs["update"].max()]
+            final = errors[(errors["run"].isin(runs["run"])) & (errors["update"] == runs["update"].max())]["value"]
             root = last[last["level"] == last["level"].max()].set_index("unit")["solved"]
             on_time = (runs["solved"] == runs["due"]).groupby(runs["unit"]).all()
             note = (

@@ -89,7 +89,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
         kinds = attention_kinds(Scores.of(setup, space, weights), exam).mean(-1)
         measured = {**dict(zip(KINDS, kinds.tolist())), "loss": loss.tolist()}
         tables += [
-            table(metric=metric, value=values, step=iteration, setting=place, n_tokens=p["n_queries"], **common)
+            table(metric=metric, value=values, update=iteration, setting=place, n_tokens=p["n_queries"], **common)
             for metric, values in measured.items()
         ]
     return concat(tables)
@@ -97,9 +97,9 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
 
 def masses(rows: pd.DataFrame) -> pd.DataFrame:
     """By seed and iteration: the mass of each kind, and `other_step`, that of both kinds of another step."""
-    wide = rows.pivot(index=["unit", "step"], columns="metric", values="value").reset_index()
+    wide = rows.pivot(index=["unit", "update"], columns="metric", values="value").reset_index()
     other = wide["same_pattern_other_step"] + wide["other_pattern_other_step"]
-    return wide.assign(other_step=other).sort_values(["unit", "step"], ignore_index=True)
+    return wide.assign(other_step=other).sort_values(["unit", "update"], ignore_index=True)
 
 
 def crossings(found: pd.DataFrame) -> pd.DataFrame:
@@ -113,19 +113,19 @@ def crossings(found: pd.DataFrame) -> pd.DataFrame:
             above = np.flatnonzero(curve[mass].to_numpy() >= VANISHED)
             after = int(above[-1]) + 1 if len(above) else 0
             gone = after < len(curve)
-            results.setdefault(seed, {})[mass] = float(curve["step"].iloc[after]) if gone else np.inf
+            results.setdefault(seed, {})[mass] = float(curve["update"].iloc[after]) if gone else np.inf
     return pd.DataFrame.from_dict(results, orient="index").rename_axis("unit").reset_index()
 
 
 def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     """The mass at the end; and the order of the two crossings, by seed."""
     found = masses(rows)
-    last = found[found["step"] == found["step"].max()]
+    last = found[found["update"] == found["update"].max()]
     crossed = crossings(found)
     steps, patterns = crossed["other_step"], crossed["other_pattern_same_step"]
     two_stages = np.isfinite(steps) & (patterns >= LATER * steps)
     at = found.merge(crossed[["unit", "other_step"]].rename(columns={"other_step": "crossing"}), on="unit")
-    there = at[at["step"] == at["crossing"]]["same_pattern_same_step"]
+    there = at[at["update"] == at["crossing"]]["same_pattern_same_step"]
     then = f"{there.mean():.3f}" if len(there) else "not measured"
     return [
         judged(

@@ -90,7 +90,7 @@ def snapshot_rows(run: TheoryRun, snapshots: "Sequence[Snapshot]") -> pd.DataFra
     """Loss and error of every hop, and attention mass of every layer, after every gradient step."""
     tables = []
     for found in snapshots:
-        place = {"step": found.step, **run.labels}
+        place = {"update": found.step, **run.labels}
         hops = [setting(**run.settings, hop=2**index, trained=found.trained) for index in range(len(found.loss))]
         tables.append(table(metric="loss", value=list(found.loss), setting=hops, **place))
         tables.append(table(metric="error", value=list(found.error), setting=hops, **place))

@@ -138,8 +138,8 @@ def _decoder_rows(run: DecoderRun, work: Path) -> pd.DataFrame:
     metric, value = ("sample_complexity", needed) if needed is not None else ("censored_at", max(curve))
     return concat(
         [
-            table(metric="accuracy", value=list(curve.values()), step=list(curve), setting=place, **run.labels),
-            table(metric=metric, value=float(value), step=max(curve), setting=place, **run.labels),
+            table(metric="accuracy", value=list(curve.values()), samples=list(curve), setting=place, **run.labels),
+            table(metric=metric, value=float(value), samples=max(curve), setting=place, **run.labels),
         ]
     )
 
@@ -178,7 +178,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
             )
         )
     final = with_settings(rows[(rows["metric"] == "accuracy") & (rows["condition"] == "no_cot")])
-    last = final.sort_values("step").groupby("unit")["value"].last()
+    last = final.sort_values("samples").groupby("unit")["value"].last()
     verdicts.append(
         judged(
             bootstrap_mean(last.to_numpy(), rng=0),
@@ -212,9 +212,9 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
         axes = figure.subplots()
         for style, (condition, name) in zip(SERIES, names.items()):
             for number, (_, of_seed) in enumerate(hardest[hardest["condition"] == condition].groupby("unit")):
-                line = of_seed.sort_values("step")
+                line = of_seed.sort_values("samples")
                 label = name if number == 0 else None
-                axes.plot(line["step"], line["value"], **style, markersize=3, linewidth=1, alpha=0.8, label=label)
+                axes.plot(line["samples"], line["value"], **style, markersize=3, linewidth=1, alpha=0.8, label=label)
         axes.axhline(1 / hardest["n"].iloc[0], color="0.4", linewidth=0.8, linestyle=":", label="guessing")
         axes.set(
             xlabel="training sequences seen",

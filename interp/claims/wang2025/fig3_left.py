@@ -110,10 +110,10 @@ def _how(one_query: bool) -> str:
 
 def _stage_verdicts(of_size: pd.DataFrame, where: str) -> list[Verdict]:
     stage = np.log2(of_size["hop"]).astype(int)
-    after, before = of_size[of_size["step"] == 2 * stage + 2], of_size[of_size["step"] == 2 * stage]
+    after, before = of_size[of_size["update"] == 2 * stage + 2], of_size[of_size["update"] == 2 * stage]
     errors, losses = (after[after["metric"] == metric].groupby("unit")["value"] for metric in ("error", "loss"))
     early = before[before["metric"] == "error"].groupby("unit")["value"].min()
-    at_end = of_size[(of_size["step"] == of_size["step"].max()) & (of_size["metric"] == "error")]["value"].max()
+    at_end = of_size[(of_size["update"] == of_size["update"].max()) & (of_size["metric"] == "error")]["value"].max()
     note = f"largest error of any hop after the last stage, over seeds: {at_end:.2g}"
     return [
         seed_verdict(

@@ -61,13 +61,13 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     """Attention of layer t just after and just before step t; losses around the readouts' step; final errors."""
     found = with_settings(rows)
     mass = found[found["metric"] == "mass"]
-    at_own, before_own = mass[mass["step"] == mass["layer"] + 1], mass[mass["step"] == mass["layer"]]
-    last = int(found["step"].max())
+    at_own, before_own = mass[mass["update"] == mass["layer"] + 1], mass[mass["update"] == mass["layer"]]
+    last = int(found["update"].max())
 
     def worst(metric: str, step: int) -> pd.Series:
-        return found[(found["metric"] == metric) & (found["step"] == step)].groupby("unit")["value"].max()
+        return found[(found["metric"] == metric) & (found["update"] == step)].groupby("unit")["value"].max()
 
-    waiting = found[(found["metric"] == "loss") & (found["step"] == last - 1)].groupby("unit")["value"].min()
+    waiting = found[(found["metric"] == "loss") & (found["update"] == last - 1)].groupby("unit")["value"].min()
     return [
         seed_verdict(
             ID, "layer t is learned at step t", at_own.groupby("unit")["value"].min(),

@@ -97,7 +97,7 @@ def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
     `censored` marks a run whose budget ran out first; its samples are the budget.
     """
     found = rows[rows["metric"].isin(["sample_complexity", "censored_at"])]
-    found = found.assign(censored=found["metric"] == "censored_at").rename(columns={"value": "samples"})
+    found = found.assign(censored=found["metric"] == "censored_at", samples=found["value"]).drop(columns="value")
     accuracy = rows[rows["metric"] == "test_accuracy"].set_index("run")["value"].rename("test_accuracy")
     return with_settings(found).join(accuracy, on="run").sort_values("run", ignore_index=True)
 

@@ -59,10 +59,10 @@ def heads_at_the_jump(rows: pd.DataFrame) -> pd.DataFrame:
     found = []
     for run in solved.itertuples():
         of = rows[rows["run"] == run.run]
-        accuracy = of[of["metric"] == "accuracy"].sort_values("step")
-        jump = change_point(accuracy["step"].to_numpy(), accuracy["value"].to_numpy())
-        entropy = of[(of["metric"] == "entropy_min") & (of["step"] > jump)]
-        found.append(entropy[entropy["step"] == entropy["step"].min()])
+        accuracy = of[of["metric"] == "accuracy"].sort_values("samples")
+        jump = change_point(accuracy["samples"].to_numpy(), accuracy["value"].to_numpy())
+        entropy = of[(of["metric"] == "entropy_min") & (of["samples"] > jump)]
+        found.append(entropy[entropy["samples"] == entropy["samples"].min()])
     return pd.concat([rows.iloc[:0], *found]).merge(solved[["run", "layers", "heads"]], on="run")
 
 

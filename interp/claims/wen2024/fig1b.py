@@ -57,7 +57,7 @@ PRESETS = {
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
     """Accuracy, and entropy averaged over heads, of every run and step."""
     metrics = rows[rows["metric"].isin(["accuracy", "entropy_min"])]
-    return metrics.groupby(["run", "step", "metric"])["value"].mean().unstack("metric").reset_index()
+    return metrics.groupby(["run", "samples", "metric"])["value"].mean().unstack("metric").reset_index()
 
 
 def changes(rows: pd.DataFrame) -> pd.DataFrame:
@@ -67,8 +67,8 @@ def changes(rows: pd.DataFrame) -> pd.DataFrame:
     found = []
     for run, curve in curves(rows).groupby("run"):
         if run in solved.index:
-            curve = curve[curve["step"] <= WINDOW * solved.loc[run, "samples"]]
-            steps = curve["step"].to_numpy()
+            curve = curve[curve["samples"] <= WINDOW * solved.loc[run, "samples"]]
+            steps = curve["samples"].to_numpy()
             record = {"run": run, **solved.loc[run, ["condition", "unit", "samples"]]}
             for name, metric in (("accuracy", "accuracy"), ("entropy", "entropy_min")):
                 record[f"{name}_change"] = change_point(steps, curve[metric].to_numpy())
@@ -134,7 +134,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
             for metric, (colour, line) in style.items():
                 column = "accuracy" if metric == "accuracy" else "entropy_min"
                 label = "accuracy" if metric == "accuracy" else "normalised entropy,\nmean over heads"
-                axes.plot(curve["step"], curve[column], color=colour, linestyle=line, label=label)
+                axes.plot(curve["samples"], curve[column], color=colour, linestyle=line, label=label)
                 for change in of_run[f"{metric}_change"]:
                     axes.axvline(change, color=colour, linestyle=":", linewidth=1.2)
             axes.set(title=f"{name}\nn={run['n']}, k={run['k']}, seed {run['unit']}", ylim=(-0.03, 1.05))

@@ -125,7 +125,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     accuracy = rows[rows["metric"] == "accuracy"].merge(
         runs[["run", "layers", "heads", "dataset_size"]], on="run", validate="many_to_one"
     )
-    accuracy["epoch"] = (accuracy["step"] / accuracy["dataset_size"]).clip(lower=1)  # for a logarithmic axis
+    accuracy["epoch"] = (accuracy["samples"] / accuracy["dataset_size"]).clip(lower=1)  # for a logarithmic axis
     names = {
         (cot, layers, heads): f"{layers}L{heads}H" + (" with CoT" if cot == "cot" else "")
         for cot, layers, heads in runs.groupby(["condition", "layers", "heads"]).groups

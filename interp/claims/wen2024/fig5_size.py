@@ -54,7 +54,7 @@ PRESETS = {
 def final_entropy(rows: pd.DataFrame) -> pd.Series:
     """Normalised entropy at the last evaluation, mean over heads, by run."""
     entropy = rows[rows["metric"] == "entropy_min"]
-    last = entropy[entropy["step"] == entropy.groupby("run")["step"].transform("max")]
+    last = entropy[entropy["samples"] == entropy.groupby("run")["samples"].transform("max")]
     return last.groupby("run")["value"].mean()
 
 
@@ -113,7 +113,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
             for column, size in enumerate(sizes):
                 of = rows[rows["run"].isin(group.loc[group["dataset_size"] == size, "run"])]
                 for metric, axes, colour in zip(("accuracy", "entropy_min"), panels[:, column], (BLUE, ORANGE)):
-                    curves = of[of["metric"] == metric].groupby(["run", "step"])["value"].mean().unstack("run")
+                    curves = of[of["metric"] == metric].groupby(["run", "samples"])["value"].mean().unstack("run")
                     axes.plot(curves.index, curves, color=colour, alpha=0.65, linewidth=1.2)
                 panels[0, column].set_title(f"{size:,} samples")
                 panels[1, column].set_xlabel("training samples seen")

@@ -17,7 +17,6 @@ from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outc
 from interp.core.claim import Claim, Item, register
 from interp.core.verdict import Verdict, judged
 from interp.statistics import binomial_interval, cautious_mean
-from probes.rows import with_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +60,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     of = rows[rows["run"].isin(solved)]
     covered = _covered(of)
     entropy = _by_layer(of, "row_entropy")
-    minimum = _by_layer(of[of["step"] == of["step"].max()], "entropy_min")
+    minimum = _by_layer(of[of["samples"] == of["samples"].max()], "entropy_min")
     others = "; ".join(
         f"layer {layer + 1}: covers {covered[layer].mean():.2f}, entropy {entropy[layer].mean():.2f}, "
         f"minimum {minimum[layer].mean():.2f}"
@@ -105,7 +104,7 @@ def _covered(rows: pd.DataFrame) -> pd.DataFrame:
     hits = rows[rows["metric"] == "top1_hit"]
     if hits.empty:
         return pd.DataFrame(dtype=float)
-    best = with_settings(hits).groupby(["unit", "layer", "query"])["value"].max() > HIT
+    best = hits.groupby(["unit", "layer", "query"])["value"].max() > HIT
     return best.groupby(["unit", "layer"]).mean().unstack("layer")
 
 

@@ -119,7 +119,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
             label = None if condition in labelled else style["label"]
             labelled.add(condition)
             axes.plot(
-                curve["step"].clip(lower=1000),
+                curve["samples"].clip(lower=1000),
                 curve["value"],
                 **{**style, "marker": "", "label": label, "alpha": 0.7},
             )

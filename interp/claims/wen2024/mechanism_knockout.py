@@ -78,7 +78,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
         size = f"{layers} layer{'s' * (layers > 1)}, {heads} head{'s' * (heads > 1)}"
         note = f"{len(solved)} of {len(runs)} models reach {SOLVED:.0%} test accuracy; only these are judged"
         if len(found):
-            worst = found[(found["scope"] == "everywhere") & (found["hidden"] != found["at"])]["value"].min()
+            worst = found[(found["scope"] == "everywhere") & (found["hidden"] != found["step"])]["value"].min()
             note += f"; the lowest accuracy of any other step is {worst:.2f}"
         for part, scope, own, threshold, direction in PARTS:
             verdicts.append(
@@ -100,7 +100,7 @@ def _by_seed(found: pd.DataFrame, scope: str, own: bool):
     """The mean accuracy over steps of each seed: of the steps whose key is hidden, or of all others."""
     if found.empty:
         return found["value"].to_numpy(float)
-    of = found[(found["scope"] == scope) & ((found["hidden"] == found["at"]) == own)]
+    of = found[(found["scope"] == scope) & ((found["hidden"] == found["step"]) == own)]
     return of.groupby("unit")["value"].mean().to_numpy(float)
 
 
@@ -116,7 +116,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
         for line, ((layers, heads), of_size) in zip(all_axes, sizes):
             for axes, (scope, title) in zip(line, EDITS.items()):
                 of = of_size[of_size["scope"] == scope]
-                grid = of.groupby(["hidden", "at"])["value"].mean().unstack("at")
+                grid = of.groupby(["hidden", "step"])["value"].mean().unstack("step")
                 image = axes.imshow(grid, cmap="cividis", vmin=0.5, vmax=1)
                 for (row, column), value in ((place, grid.to_numpy()[place]) for place in _places(grid.shape)):
                     axes.text(

@@ -120,7 +120,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     labels: dict[str, Any] = {"run": item.name, "condition": "cot", "unit": str(run.seed)}
 
     def rows(values: Mapping[str, float], step: int, scope: str = "all") -> pd.DataFrame:
-        where = {"setting": f"{place} phase={step}", "step": step * run.batch, "scope": scope}
+        where = {"setting": f"{place} phase={step}", "samples": step * run.batch, "scope": scope}
         return table(metric=list(values), value=list(values.values()), **where, **labels)
 
     tables = [rows(_measured(block, task, test), 0)]
