@@ -266,7 +266,7 @@ def loss_rows(
 
 
 def history_rows(history: Sequence[Step], *, condition: str, seed: int, run: str) -> pd.DataFrame:
-    """The training loss of every step and the totals of the run; the column `step` counts forwarded tokens."""
+    """The training loss of every step and the totals of the run; setting `tokens` counts forwarded tokens."""
     forwarded = [sum(step.forwarded for step in history[: i + 1]) for i in range(len(history))]
     names = {"run": run, "condition": condition, "unit": str(seed), "scope": "train"}
     totals = {
@@ -279,11 +279,12 @@ def history_rows(history: Sequence[Step], *, condition: str, seed: int, run: str
             rows.table(
                 **names,
                 metric="training_loss",
-                step=forwarded,
+                update=range(1, len(history) + 1),
+                setting=[rows.setting(tokens=tokens) for tokens in forwarded],
                 value=[step.loss for step in history],
                 n_tokens=[step.supervised for step in history],
             ),
-            rows.table(**names, metric=list(totals), step=forwarded[-1], value=[float(v) for v in totals.values()]),
+            rows.table(**names, metric=list(totals), update=len(history), value=[float(v) for v in totals.values()]),
         ]
     )
 

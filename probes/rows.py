@@ -18,22 +18,28 @@ COLUMNS: dict[str, tuple[str, Any]] = {
     "run": ("str", None),  # which run measured it
     "condition": ("str", None),  # what is compared: cot, no_cot, ...
     "unit": ("str", None),  # unit of replication: problem id or seed
-    "setting": ("str", ""),  # what else varied, as "k=3 n=30"
-    "step": ("int64", 0),  # samples seen when it was measured
+    "setting": ("str", ""),  # what else varied, as "k=3 n=30"; a reasoning step is "step=2"
+    "samples": ("int64", 0),  # training sequences seen when it was measured, of a run that counts sequences
+    "update": ("int64", 0),  # gradient updates made when it was measured, of a run that counts updates
     "layer": ("int64", -1),
     "head": ("int64", -1),
+    "query": ("int64", -1),  # position that attends
+    "key": ("int64", -1),  # position attended to
     "metric": ("str", None),
     "scope": ("str", "all"),  # which tokens were reduced over
     "value": ("float64", None),
     "n_tokens": ("int64", 0),  # how many tokens were reduced over
 }
 
+STEP = "; what was `step` is `samples` (training sequences seen) or `update` (gradient updates made)"
+
 
 def table(**columns: Any) -> pd.DataFrame:
     """The rows given by `columns`; scalars are repeated, missing columns take their default."""
     unknown = set(columns) - set(COLUMNS)
     if unknown:
-        raise ValueError(f"rows have no column {sorted(unknown)}; the columns are {list(COLUMNS)}")
+        hint = STEP if "step" in unknown else ""
+        raise ValueError(f"rows have no column {sorted(unknown)}; the columns are {list(COLUMNS)}{hint}")
     missing = [name for name, (_, default) in COLUMNS.items() if default is None and name not in columns]
     if missing:
         raise ValueError(f"rows need the columns {missing}")
@@ -52,6 +58,9 @@ def concat(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 def validate(rows: pd.DataFrame) -> pd.DataFrame:
     """`rows` itself if it follows the schema and every value is finite; otherwise a ValueError."""
+    missing = [name for name in COLUMNS if name not in rows]
+    if "step" in rows and missing:
+        raise ValueError(f"it lacks the columns {missing}: an earlier version of cotlens made it; run it again")
     if list(rows.columns) != list(COLUMNS):
         raise ValueError(f"a table of rows has the columns {list(COLUMNS)}, got {list(rows.columns)}")
     if not np.issubdtype(rows["value"].dtype, np.floating):
@@ -85,11 +94,14 @@ def setting(**values: int | float | str) -> str:
 
 def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
     """`rows` with one more column for each name in `setting`, numbers as numbers."""
-    parsed = [dict(pair.split("=", 1) for pair in text.split()) for text in rows["setting"]]
-    columns = pd.DataFrame(parsed, index=rows.index)
+    codes, texts = pd.factorize(rows["setting"])
+    columns = pd.DataFrame([dict(pair.split("=", 1) for pair in text.split()) for text in texts])
+    taken = sorted(set(columns) & set(rows))
+    if taken:
+        raise ValueError(f"the setting {texts[0]!r} names {taken}, which are columns of their own: fill those")
     for name in columns:
         try:
             columns[name] = pd.to_numeric(columns[name])
         except ValueError:
             continue  # a word such as "C6" stays a word
-    return pd.concat([rows, columns], axis=1)
+    return pd.concat([rows, columns.iloc[codes].set_axis(rows.index)], axis=1)

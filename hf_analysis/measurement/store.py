@@ -19,7 +19,10 @@ from hf_analysis.measurement.request import Request
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem, paper_quirks
 from probes import rows
-from probes.base.atomic import read_json, remove_leftovers, write_file, write_json
+from probes.base.atomic import remove_leftovers, write_file, write_json
+from probes.base.identity import admit
+
+FINGERPRINT = "fingerprint.json"
 
 
 def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any]:
@@ -61,31 +64,11 @@ class Store:
 
     def open(self, identity: dict[str, Any], resume: bool) -> None:
         """Starts the directory, or takes up what an earlier run of the same measurement finished."""
-        path = self.out / "fingerprint.json"
-        if path.exists():
-            self._take_up(path, identity, resume)
-        elif (self.out / "problems").exists():
-            raise ValueError(f"{self.out} holds problems of another program; use another --out")
-        else:
-            write_json(path, identity)
+        admit(self.out, identity, resume, record=FINGERPRINT, among=(FINGERPRINT, "problems"))
         remove_leftovers(self.out)
         remove_leftovers(self.out / "problems")
         remove_leftovers(self.out / "tokens")
         self.done = {problem.id for problem in self.problems if self._file("problems", problem).exists()}
-
-    def _take_up(self, path: Path, identity: dict[str, Any], resume: bool) -> None:
-        if not resume:
-            raise ValueError(f"{self.out} already holds a measurement; pass --resume to go on, or another --out")
-        try:
-            earlier = read_json(path)
-            if not isinstance(earlier, dict):
-                raise ValueError("it holds no object")
-        except ValueError as error:
-            raise ValueError(f"{path} is not readable JSON ({error}); use another --out") from None
-        differing = [name for name in identity if earlier.get(name) != identity[name]]
-        if differing:
-            changes = "; ".join(f"{name} was {earlier.get(name)}, now {identity[name]}" for name in differing)
-            raise ValueError(f"cannot resume {self.out}: {changes}; use the earlier settings or another --out")
 
     @property
     def n_done(self) -> int:

@@ -95,6 +95,7 @@ def run_claims(options: Run) -> None:
     from rich.console import Console
 
     from interp.core.ledger import enter, stored
+    from interp.core.reproduce import command
     from interp.core.runs import check_directory
     from interp.core.sweep import Pace, run_claim, seeded
     from interp.core.verdict import verdict_table
@@ -118,7 +119,7 @@ def run_claims(options: Run) -> None:
     if options.seeds is not None and all(preset.seeds == 1 for preset in presets):
         raise ValueError("these claims replicate over problems, not over seeds: --seeds does not apply")
     pace = Pace(sum(len(claim.items(preset)) for claim, preset in zip(claims, presets)))
-    again = f"--preset {options.preset}" + (f" --seeds {options.seeds}" if options.seeds is not None else "")
+    again = {"preset": options.preset, "seeds": options.seeds}
     verdicts = []
     for claim, preset, directory in zip(claims, presets, directories):
         verdicts += run_claim(
@@ -126,7 +127,7 @@ def run_claims(options: Run) -> None:
             options.preset,
             directory,
             preset=preset,
-            command=f"cotlens claims run {claim.id} {again}",
+            command=command("claims", "run", claim.id, options=again),
             resume=options.resume,
             engine=engine,
             pace=pace,
@@ -159,12 +160,12 @@ def _engine(options: Run) -> "Engine":
 
 def show_board(options: Board) -> None:
     """Prints the board, or writes it into a README."""
-    from interp.core.ledger import board, with_board
+    from interp.core.ledger import ledger_table, with_table
     from interp.core.verdict import read_verdicts
     from probes.base.atomic import write_text
 
-    table = board(read_verdicts(options.results))
+    table = ledger_table(read_verdicts(options.results))
     if options.readme is None:
         print(table)
     else:
-        write_text(options.readme, with_board(options.readme.read_text(encoding="utf-8"), table))
+        write_text(options.readme, with_table(options.readme.read_text(encoding="utf-8"), table))

@@ -42,6 +42,7 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the small claims and says what was found and where it is."""
     from rich.console import Console
 
+    from interp.core.reproduce import command
     from interp.core.sweep import Pace, run_claim
     from interp.core.verdict import verdict_table
     from interp.report import write_report
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
             "demo",
             options.out / claim.id.replace("/", "-"),
             preset=SMALL[claim.id],
-            command="cotlens demo",
+            command=command("demo"),
             resume=True,
             workers=options.workers,
             pace=pace,

@@ -1,8 +1,7 @@
 """cotlens entropy: normalised attention entropy of a pretrained model, with and without CoT."""
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,6 +21,7 @@ from interp.claims.wen2024 import fig6_model as wen2024_fig6_model
 from interp.claims.wen2024.fig6_model import AGAINST
 from interp.cli import parse
 from interp.console import progress
+from interp.core.reproduce import chosen, command
 from interp.core.runs import check_directory, run_directory
 from interp.core.verdict import Verdict, verdict_table
 from interp.figures.style import save_figures
@@ -212,22 +212,9 @@ def _write_verdicts(options: Entropy, verdicts: Sequence[Verdict]) -> None:
         {
             "claim": claim,
             "preset": "own",
-            "command": _command(options),
+            "command": command("entropy", options=chosen(options, leaving_out=NOT_THE_RUN)),
             "verdicts": [v.record() for v in verdicts if v.claim == claim],
         }
         for claim in dict.fromkeys(v.claim for v in verdicts)
     ]
     atomic.write_json(options.out / "verdicts.json", runs)
-
-
-def _command(options: Entropy) -> str:
-    """The command that makes this run again: every option that differs from its default."""
-    words = ["cotlens", "entropy"]
-    for field in fields(Entropy):
-        value = getattr(options, field.name)
-        if field.name in NOT_THE_RUN or value == field.default:
-            continue
-        words.append(f"--{field.name.replace('_', '-')}")
-        if value is not True:
-            words += [str(part) for part in value] if isinstance(value, tuple) else [str(value)]
-    return shlex.join(words)

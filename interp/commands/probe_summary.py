@@ -50,7 +50,7 @@ def _attention(rows: pd.DataFrame) -> list[dict[str, Any]]:
 def _linear(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """For every state the probes at the step that answers it; without CoT, at the last step."""
     found = with_settings(rows[rows["metric"].str.startswith("probe_")])
-    steps = with_settings(rows[rows["metric"] == "top1_hit"])["query"].drop_duplicates().sort_values().tolist()
+    steps = rows.loc[rows["metric"] == "top1_hit", "query"].drop_duplicates().sort_values().tolist()
     wide = found.pivot_table(
         index=["state", "layer", "hook", "pos"], columns="metric", values="value", sort=False
     ).reset_index()
@@ -77,10 +77,10 @@ def _linear(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _knockouts(rows: pd.DataFrame) -> list[dict[str, Any]]:
     found = with_settings(rows[rows["metric"] == "step_accuracy"])
-    clean = found[found["scope"] == "clean"].set_index("at")["value"]
-    own = found[found["hidden"] == found["at"]].set_index(["scope", "at"])["value"]
+    clean = found[found["scope"] == "clean"].set_index("step")["value"]
+    own = found[found["hidden"] == found["step"]].set_index(["scope", "step"])["value"]
     others = (
-        found[(found["scope"] == "everywhere") & (found["hidden"] != found["at"])].groupby("hidden")["value"].min()
+        found[(found["scope"] == "everywhere") & (found["hidden"] != found["step"])].groupby("hidden")["value"].min()
     )
     return [
         {
@@ -98,7 +98,7 @@ def _effects(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """For every edit and head the step on which it has the largest effect."""
     found = rows[rows["metric"].str.startswith("effect")]
     wide = with_settings(found).pivot_table(
-        index=["scope", "layer", "head", "at"], columns="metric", values="value", sort=False
+        index=["scope", "layer", "head", "step"], columns="metric", values="value", sort=False
     ).reset_index()  # fmt: skip
     lines = []
     for (edit, layer, head), of in wide.groupby(["scope", "layer", "head"], sort=False):
@@ -108,7 +108,7 @@ def _effects(rows: pd.DataFrame) -> list[dict[str, Any]]:
                 "edit": edit,
                 "layer": int(layer),
                 "head": int(head),
-                "step": int(most["at"]) + 1,
+                "step": int(most["step"]) + 1,
                 "effect": round(most["effect"], 3),
                 "interval": f"[{most['effect_low']:.2f}, {most['effect_high']:.2f}]",
                 "p": round(most["effect_p"], 4),

@@ -1,8 +1,6 @@
-"""What holds? The verdict board: committed verdicts as Markdown."""
+"""What holds? The ledger of committed verdicts: entering runs, and the whole of it as Markdown."""
 
-import fcntl
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +8,13 @@ from typing import Any
 from interp.core.claim import load_claims
 from interp.core.verdict import Verdict, read_verdicts
 from probes.base.atomic import read_json, write_json
+from probes.base.lock import LOCK, locked
 
 START, END = "<!-- board: cotlens claims board --readme README.md -->", "<!-- end of board -->"
 MARKS = {"supported": "✅", "refuted": "❌", "inconclusive": "❔"}
 
 
-def board(runs: Sequence[dict[str, Any]]) -> str:
+def ledger_table(runs: Sequence[dict[str, Any]]) -> str:
     """The verdicts in `runs` as Markdown: a line for each claim, then, folded, every test and what made it."""
     key = ", ".join(f"{mark} {outcome}" for outcome, mark in MARKS.items())
     return "\n".join(
@@ -58,8 +57,8 @@ def _line(*cells: str) -> str:
     return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
 
 
-def with_board(text: str, table: str) -> str:
-    """`text` with `table` between the board markers."""
+def with_table(text: str, table: str) -> str:
+    """`text` with `table` between the markers."""
     if text.count(START) != 1 or text.count(END) != 1 or text.index(START) > text.index(END):
         raise ValueError(f"the file needs the lines {START!r} and {END!r}, once each and in this order")
     before, rest = text.split(START)
@@ -80,16 +79,11 @@ def enter(path: Path, directories: Sequence[Path]) -> None:
 
     Commands that enter into one file at once wait for each other: none loses what another entered.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with locked(path.parent / f".{path.name}{LOCK}", wait=True):
         runs = {run["claim"]: run for run in stored(path)}
         for directory in directories:
             runs |= {run["claim"]: run for run in read_json(directory / "verdicts.json")}
         write_json(path, [runs[claim] for claim in sorted(runs)])
-    finally:
-        os.close(descriptor)
 
 
 def _interval(v: Verdict) -> str:

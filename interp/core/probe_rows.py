@@ -19,13 +19,12 @@ KNOCKOUTS = ("at_step", "everywhere", "random")
 
 
 def attention_rows(probe: AttentionProbe, steps: Sequence[int], labels: Mapping[str, Any]) -> pd.DataFrame:
-    """Every measure of every head at every step (setting `query`)."""
+    """Every measure of every head at every step (column `query`)."""
     tables = []
     for metric in ATTENTION:
         for layer, by_head in enumerate(getattr(probe, metric).tolist()):
             for head, values in enumerate(by_head):
-                settings = [_joined(labels, query=query) for query in steps]
-                place = {**labels, "layer": layer, "head": head, "setting": settings, "n_tokens": probe.n_inputs}
+                place = {**labels, "layer": layer, "head": head, "query": steps, "n_tokens": probe.n_inputs}
                 if not np.isnan(values).any():  # a layer with fewer heads
                     tables.append(table(metric=metric, value=values, **place))
     return concat(tables)
@@ -47,13 +46,13 @@ def state_rows(found: Sequence[StateProbe], labels: Mapping[str, Any]) -> pd.Dat
 
 
 def knockout_rows(found: StepKnockouts, labels: Mapping[str, Any]) -> pd.DataFrame:
-    """Accuracy of every step (`at`) with the keys of step `hidden` knocked out; scope `clean` without a knockout."""
+    """Accuracy of every step (setting `step`) with step `hidden`'s keys knocked out; scope `clean`: no knockout."""
     tables = []
     for scope in ("clean", *KNOCKOUTS):
         margins = getattr(found, scope)
         right = (margins[None] if margins.ndim == 2 else margins).gt(0).double().mean(1)  # [hidden step]
         for hidden, values in enumerate(right.tolist()):
-            settings = [_joined(labels, hidden=hidden, at=at) for at in range(len(values))]
+            settings = [_joined(labels, hidden=hidden, step=step) for step in range(len(values))]
             place = {**labels, "scope": scope, "setting": settings, "n_tokens": margins.shape[-2]}
             tables.append(table(metric="step_accuracy", value=values, **place))
     return concat(tables)
@@ -84,7 +83,7 @@ def effect_rows(
             "effect_high": [mean.high for mean in means],
             "effect_p": adjusted.reshape(n_heads, n_steps)[index].tolist(),
         }
-        settings = [_joined(labels, at=step) for step in range(n_steps)]
+        settings = [_joined(labels, step=step) for step in range(n_steps)]
         place = {**labels, "scope": edit, "layer": layer, "head": head, "setting": settings, "n_tokens": n_inputs}
         tables += [table(metric=metric, value=column, **place) for metric, column in values.items()]
     return concat(tables)

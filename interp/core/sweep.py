@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from interp.core import reproduce
 from interp.core.claim import Claim, Item, Preset
 from interp.core.engine import Engine, Local, clear, rows_file
 from interp.core.runs import run_directory
@@ -53,7 +54,7 @@ def run_claim(
     `preset` stands in for the named one, and `command` for the command that would make this run again. `engine` is
     this machine with so many `workers` unless another is given.
     """
-    command = command or f"cotlens claims run {claim.id} --preset {preset_name}"
+    command = command or reproduce.command("claims", "run", claim.id, options={"preset": preset_name})
     preset = preset or claim.preset(preset_name)
     config = {"claim": claim.id, "preset": preset_name, **asdict(preset)}  # pyright: ignore[reportArgumentType]
     with run_directory(out, config, resume):

@@ -24,7 +24,7 @@ def probe_figures(rows: pd.DataFrame) -> Mapping[str, Figure]:
 
 def assignment(rows: pd.DataFrame) -> Figure:
     """The share of inputs at which each head's largest weight is on a dependency of each step."""
-    found = with_settings(rows[rows["metric"] == "top1_hit"])
+    found = rows[rows["metric"] == "top1_hit"]
     grid = found.pivot_table(index=["layer", "head"], columns="query", values="value")
     with styled(grid=False):
         figure = new_figure(max(4.5, 0.45 * grid.shape[1] + 3), 0.3 * len(grid) + 1.8)
@@ -64,13 +64,13 @@ def decodable(rows: pd.DataFrame) -> Figure:
 def knockouts(rows: pd.DataFrame) -> Figure:
     """The accuracy of every step under the knockout of every step's keys."""
     found = with_settings(rows[rows["metric"] == "step_accuracy"])
-    n_steps = found["at"].nunique()
+    n_steps = found["step"].nunique()
     with styled(grid=False):
         side = min(4.0, max(2.2, 0.4 * n_steps))
         figure = new_figure(len(SCOPES) * (side + 0.6) + 0.8, side + 1.1)
         all_axes = figure.subplots(1, len(SCOPES), sharey=True)
         for axes, (scope, title) in zip(all_axes, SCOPES.items()):
-            grid = found[found["scope"] == scope].pivot_table(index="hidden", columns="at", values="value")
+            grid = found[found["scope"] == scope].pivot_table(index="hidden", columns="step", values="value")
             image = axes.imshow(grid, cmap="cividis", vmin=0, vmax=1)
             ticks = range(0, n_steps, max(1, n_steps // 8))
             axes.set_xticks(ticks, [str(at + 1) for at in ticks])

@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probes.base.atomic import remove_leftovers, write_file
-from probes.rows import with_settings
 
 BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, YELLOW = (
     "#0072B2",
@@ -95,7 +94,7 @@ def training_curves(rows: pd.DataFrame, title: str) -> Figure:
             colour = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)[layer % 6]
             style = {"color": colour, "linestyle": styles[head % 4]}
             label = f"layer {layer} head {head}" if number < 16 else None
-            entropy.plot(of_head["step"], of_head["value"], **style, label=label)
+            entropy.plot(of_head["samples"], of_head["value"], **style, label=label)
         accuracy.set(ylabel="accuracy", ylim=(-0.03, 1.03), title=title)
         loss.set(ylabel="loss\n(nats per token)", ylim=(0, None))
         entropy.set(ylabel="normalised\nattention entropy", ylim=(-0.03, 1.03), xlabel="training samples seen")
@@ -108,7 +107,7 @@ def training_curves(rows: pd.DataFrame, title: str) -> Figure:
 def attention_map(rows: pd.DataFrame, title: str) -> Figure:
     """The mean attention of every head at the supervised positions; circles mark what the answer needs."""
     maps = rows[rows["metric"].isin(["attention", "dependency"]) & (rows["scope"] == "test")]
-    maps = with_settings(maps[maps["step"] == maps["step"].max()])
+    maps = maps[maps["samples"] == maps["samples"].max()]
     attention = maps[maps["metric"] == "attention"]
     needed = maps[(maps["metric"] == "dependency") & (maps["value"] > 0)]
     heads = list(attention.groupby(["layer", "head"]))
@@ -135,4 +134,4 @@ def attention_map(rows: pd.DataFrame, title: str) -> Figure:
 
 def _curve(axes: Axes, rows: pd.DataFrame, metric: str, **style: Any) -> None:
     curve = rows[rows["metric"] == metric]
-    axes.plot(curve["step"], curve["value"], **style)
+    axes.plot(curve["samples"], curve["value"], **style)

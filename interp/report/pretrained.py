@@ -47,11 +47,12 @@ def _data_sets(name: str, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]
     """The rows of one model; where a place was measured in several settings, those of each setting."""
     if not table.duplicated(PLACE).any():
         return [(name, table)]
-    if table.duplicated([*PLACE, "setting", "step"]).any():
+    moments = ["setting", "samples", "update"]
+    if table.duplicated([*PLACE, *moments]).any():
         raise ValueError(f"run {name!r} has two values for one head of one problem; rows of two runs were mixed")
     return [
-        (f"{name} {setting} at {step}" if step else f"{name} {setting}", part)
-        for (setting, step), part in table.groupby(["setting", "step"], sort=False)
+        (f"{name} {setting}" + f" at {seen} samples" * (seen > 0) + f" at update {update}" * (update > 0), part)
+        for (setting, seen, update), part in table.groupby(moments, sort=False)
     ]
 
 

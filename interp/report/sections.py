@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from interp.core.reproduce import command
 from interp.report.board import Entry, badge, verdict_rows
 from interp.report.pack import escaped
 from interp.report.sources import Judgement, Run
@@ -37,12 +38,12 @@ def _section(entry: Entry) -> str:
             f"<tbody>{verdict_rows(judgement.verdicts, notes=True)}</tbody></table>"
         )
         parts.append(f'<div class="figures">{_figures(judgement)}</div>')
-    command = judgement.command if judgement else f"cotlens claims run {claim.id}"
+    again = judgement.command if judgement else command("claims", "run", claim.id)
     parts += [
         '<div class="words">',
         f"<div><h4>Test, declared before the data</h4>{_paragraphs(claim.test)}</div>",
         f"<div><h4>What was scaled down</h4>{_paragraphs(claim.deviations)}</div>",
-        f"</div><h4>To reproduce</h4><pre><code>{escaped(command)}</code></pre>",
+        f"</div><h4>To reproduce</h4><pre><code>{escaped(again)}</code></pre>",
         _provenance(entry.run) if entry.run else "",
         '<p class="back"><a href="#board">Back to the board</a></p></section>',
     ]

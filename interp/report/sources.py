@@ -1,6 +1,5 @@
 """Which runs go into a report? Run directories, read and checked before anything is drawn."""
 
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import pandas as pd
 
 from interp.claims.wen2024 import fig6_model as wen2024_fig6_model
 from interp.core.claim import PRESETS, Claim, find_claims
+from interp.core.reproduce import command
 from interp.core.verdict import Verdict, read_verdicts
 from probes import rows
 from probes.base.atomic import read_json
@@ -94,23 +94,19 @@ def _judged(directory: Path, table: pd.DataFrame, name: str, preset: str, config
     except (ValueError, LookupError) as error:
         message = f"the rows in {directory} cannot be judged as {claim.id}: {type(error).__name__} {error}"
         raise ValueError(message) from error
-    return Judgement(claim, table, verdicts, preset, command(claim, preset, config))
+    return Judgement(claim, table, verdicts, preset, reproduction(claim, preset, config))
 
 
-def command(claim: Claim, preset: str, config: dict[str, Any]) -> str:
+def reproduction(claim: Claim, preset: str, config: dict[str, Any]) -> str:
     """What to type to get the same rows."""
     if preset in PRESETS:
         seeds = config.get("seeds")
-        more = f" --seeds {seeds}" if seeds not in (None, claim.preset(preset).seeds) else ""
-        return f"cotlens claims run {claim.id} --preset {preset}{more}"
+        more = {"seeds": seeds} if seeds != claim.preset(preset).seeds else {}
+        return command("claims", "run", claim.id, options={"preset": preset, **more})
     if "claim" in config:
-        return f"cotlens {preset}"  # a command with sizes of its own, such as demo
-    words = ["cotlens", str(config.get("command", "entropy"))]
-    for name, value in config.items():
-        if name != "command" and value not in (None, False):
-            values = [] if value is True else value if isinstance(value, list) else [value]
-            words += [f"--{name.replace('_', '-')}", *(shlex.quote(str(one)) for one in values)]
-    return " ".join(words)
+        return command(preset)  # a command with sizes of its own, such as demo
+    options = {name: value for name, value in config.items() if name != "command" and value is not False}
+    return command(str(config.get("command", "entropy")), options=options)
 
 
 def _record(directory: Path) -> dict[str, Any]:

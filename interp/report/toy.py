@@ -10,6 +10,7 @@ from interp.report.pack import packed, visible
 from interp.report.sources import Run
 
 CURVES = ("accuracy", "token_accuracy", "train_loss", "loss", "entropy_min")
+COUNTED = {"samples": "samples", "update": "updates"}
 MOST_POINTS = 300
 """On one training curve; longer ones are thinned, first and last kept."""
 
@@ -31,15 +32,15 @@ def toy_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
 
 def _data_set(name: str, table: pd.DataFrame) -> dict[str, Any]:
     first = table.iloc[0]
-    settings = [pair for pair in first["setting"].split() if pair.split("=")[0] not in ("query", "key")]
-    about = {"condition": first["condition"], "unit": first["unit"], "setting": " ".join(settings)}
-    told = {key: visible(str(value)) for key, value in {"name": name, **about}.items()}
-    return {**told, **_maps(table), "curves": _curves(table)}
+    about = {"name": name, "condition": first["condition"], "unit": first["unit"], "setting": first["setting"]}
+    told = {key: visible(str(value)) for key, value in about.items()}
+    counted = "update" if table["update"].any() else "samples"  # what the run counts its training in
+    return {**told, "counted": COUNTED[counted], **_maps(table, counted), "curves": _curves(table, counted)}
 
 
-def _maps(table: pd.DataFrame) -> dict[str, Any]:
-    """Attention as [map layer head query key], one map for each scope and step; masks and tokens by scope."""
-    table = _placed(table[table["metric"].isin(["attention", "dependency", "token"])])
+def _maps(table: pd.DataFrame, counted: str) -> dict[str, Any]:
+    """Attention as [map layer head query key], one map for each scope and moment; masks and tokens by scope."""
+    table = table[table["metric"].isin(["attention", "dependency", "token"])]
     attention = table[(table["metric"] == "attention") & (table["query"] >= 0) & (table["key"] >= 0)]
     if attention.empty:
         return {"maps": []}
@@ -48,11 +49,11 @@ def _maps(table: pd.DataFrame) -> dict[str, Any]:
     n_layers, n_heads = int(attention["layer"].max()) + 1, int(attention["head"].max()) + 1
     rank = {query: place for place, query in enumerate(queries)}
     maps, values = [], []
-    for (scope, step), part in attention.groupby(["scope", "step"]):
+    for (scope, moment), part in attention.groupby(["scope", counted]):
         grid = np.full((n_layers, n_heads, len(queries), n_keys), np.nan)
         place = (part["layer"], part["head"], part["query"].map(rank), part["key"])
         grid[tuple(column.to_numpy() for column in place)] = part["value"].to_numpy()
-        maps.append([scope, int(step)])
+        maps.append([scope, int(moment)])
         values.append(grid)
     needed = table[(table["metric"] == "dependency") & (table["value"] > 0) & table["query"].isin(queries)]
     tokens = table[(table["metric"] == "token") & table["key"].between(0, n_keys - 1)]
@@ -78,27 +79,16 @@ def _input(tokens: pd.DataFrame, n_keys: int) -> list[int | None]:
     return [int(by_key[key]) if key in by_key else None for key in range(n_keys)]
 
 
-def _placed(table: pd.DataFrame) -> pd.DataFrame:
-    """`table` with the columns query and key from its settings, -1 where a setting has none."""
-    codes, texts = pd.factorize(table["setting"])
-    parsed = [dict(pair.split("=", 1) for pair in text.split() if "=" in pair) for text in texts]
-    columns = {}
-    for name in ("query", "key"):
-        numbers = [int(p[name]) if p.get(name, "").isdigit() else -1 for p in parsed]
-        columns[name] = np.asarray(numbers, dtype=np.int64)[codes]
-    return table.assign(**columns)
-
-
-def _curves(table: pd.DataFrame) -> dict[str, Any]:
-    """The training curves over common steps."""
+def _curves(table: pd.DataFrame, counted: str) -> dict[str, Any]:
+    """The training curves over the evaluations of the run."""
     curves = table[table["metric"].isin(CURVES)]
     if curves.empty:
-        return {"steps": [], "series": []}
-    wide = curves.pivot_table(index="step", columns=["metric", "layer", "head"], values="value")
+        return {"at": [], "series": []}
+    wide = curves.pivot_table(index=counted, columns=["metric", "layer", "head"], values="value")
     if len(wide) > MOST_POINTS:
         wide = wide.iloc[np.unique(np.linspace(0, len(wide) - 1, MOST_POINTS).round().astype(int))]
     series = []
     for metric, layer, head in sorted(wide.columns, key=lambda c: (CURVES.index(c[0]), c[1], c[2])):
         values = packed(wide[metric, layer, head].to_numpy())
         series.append({"metric": metric, "layer": int(layer), "head": int(head), "values": values})
-    return {"steps": [int(step) for step in wide.index], "series": series}
+    return {"at": [int(moment) for moment in wide.index], "series": series}

@@ -1,6 +1,7 @@
-"""Is the effect real? Intervals, tests, corrections and power; numpy arrays in, frozen dataclasses out.
+"""Is the effect real? Confidence intervals, tests, multiplicity corrections and power.
 
-Nothing here imports the rest of the suite. Whatever is random takes `rng`, a numpy Generator or a seed.
+Numpy arrays in, frozen dataclasses out. Nothing here imports the rest of the suite. Every randomised function takes
+`rng`, a numpy Generator or a seed.
 """
 
 from interp.statistics.change import change_point, onset

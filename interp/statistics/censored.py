@@ -2,7 +2,7 @@
 
 The response of a run is known (z_i ~ N(x_i beta, sigma^2)) or only known to exceed its limit, which
 contributes P(z > limit). In Olsen's parameters theta = 1/sigma, gamma = beta/sigma the log-likelihood is
-concave (Olsen 1978), so Newton's method finds its maximum from anywhere. One call fits all bootstrap
+concave (Olsen 1978), so Newton's method finds its maximum from any start. One call fits all bootstrap
 resamples, given as weights.
 """
 
@@ -41,7 +41,7 @@ def censored_fits(
     merely large.
     """
     rows = np.concatenate([-np.broadcast_to(design, (*response.shape, design.shape[1])), response[..., None]], -1)
-    # Limits keep their rows among the known with weight zero: one shape for all, and nothing to reorder.
+    # Censored runs stay among the observed ones with weight zero: one shape for all, and nothing to reorder.
     problem = _Problem(rows, np.where(censored, 0.0, weights), rows[:, censored], weights[:, censored])
     point = _start(rows, weights, sigma_floor)
     likelihood = problem.log_likelihood(point)
@@ -52,7 +52,7 @@ def censored_fits(
         moved, reached = _line_search(part, point[active], likelihood[active], step, gain)
         point[active], improved = moved, reached - likelihood[active]
         likelihood[active] = reached
-        # A promised gain near rounding can neither be verified nor matter; a larger one must arrive.
+        # A predicted gain at the level of rounding can neither be verified nor matter; a larger one must be realised.
         stuck = improved <= 1e-13 * np.maximum(1, np.abs(reached))
         n_failed += int((stuck & (gain > 1e-6)).sum())
         active = active[(gain > _TOLERANCE) & ~stuck]
@@ -121,7 +121,7 @@ def _squares(
 def _start(
     rows: Float[np.ndarray, "resample run p"], weights: Float[np.ndarray, "resample run"], sigma_floor: float
 ) -> Float[np.ndarray, "resample p"]:
-    """Least squares with limits taken as responses."""
+    """Least squares with censoring limits taken as responses."""
     moments = _squares(weights, rows)
     beta = -np.linalg.solve(moments[:, :-1, :-1], moments[:, :-1, -1:])[..., 0]
     squares = moments[:, -1, -1] + np.einsum("bi,bi->b", beta, moments[:, :-1, -1])
@@ -132,7 +132,7 @@ def _start(
 def _newton_step(
     problem: _Problem, point: Float[np.ndarray, "resample p"], theta_max: float
 ) -> tuple[Float[np.ndarray, "resample p"], Float[np.ndarray, "resample"]]:
-    """The ascent step, cut where theta would leave (0, theta_max], and the gain a whole step promises."""
+    """The Newton step, truncated where theta would leave (0, theta_max], and the gain predicted for a full step."""
     gradient, curvature = problem.derivatives(point)
     # Without a finite maximum the curvature fades away; a relative ridge keeps the step defined.
     diagonal = np.einsum("bii->bi", curvature)
@@ -157,7 +157,7 @@ def _line_search(
     step: Float[np.ndarray, "resample p"],
     gain: Float[np.ndarray, "resample"],
 ) -> tuple[Float[np.ndarray, "resample p"], Float[np.ndarray, "resample"]]:
-    """Halve the step of each resample until its log-likelihood rises; stay where it never does."""
+    """Backtracking: halve the step of each resample until its log-likelihood rises; no step where it never does."""
     best, reached = point.copy(), likelihood.copy()
     waiting = np.arange(len(point))
     for halvings in range(40):

@@ -1,8 +1,8 @@
-"""How large is a mean when every problem meets every training run, and both are samples?
+"""How large is a mean when every problem is measured under every training run, and both are samples?
 
 y[problem, run] = mean + a[problem] + b[run] + e[problem, run]: two crossed random effects. Averaging over runs and
-then asking problems alone would treat the few runs at hand as all there could be. Here a difference between runs
-widens the interval, and where runs differ more than problems do, their few degrees of freedom count.
+then resampling problems alone would treat the runs as fixed. Here variance between runs widens the interval, and
+where runs vary more than problems do, their few degrees of freedom set its width.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ def crossed_mean(values: Real[np.ndarray, "problem run"], *, level: Number = 0.9
     """The mean over problems and runs, with a two-sided t interval for new problems and new runs; n counts problems.
 
     The variance of the mean is var(a)/P + var(b)/R + var(e)/(PR), and the mean squares of rows and columns of the
-    table estimate P R var(mean) + var(e) by their sum: never too small, and by little too large. The degrees of
-    freedom of the sum are Satterthwaite's, between min(P, R) - 1 and P + R - 2.
+    table estimate P R var(mean) + var(e) by their sum: slightly conservative. The degrees of freedom of the sum are
+    Satterthwaite's, between min(P, R) - 1 and P + R - 2.
     """
     data = checked(values, "crossed_mean", at_least=2)
     check_level(level)

@@ -1,4 +1,4 @@
-"""Is there no effect worth the name, and how many problems does it take to see one?"""
+"""Is an effect too small to matter, and how many problems does it take to detect one that is not?"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -52,9 +52,9 @@ def power_of_paired_t(
     alpha: Number = 0.05,
     alternative: Literal["two-sided", "one-sided"] = "two-sided",
 ) -> float:
-    """The probability that a paired t-test over n problems finds a true mean difference of `effect`.
+    """The power of a paired t-test over n problems against a true mean difference of `effect`.
 
-    `sd` is the standard deviation of the differences, in the unit of `effect`; one-sided looks in the
+    `sd` is the standard deviation of the differences, in the unit of `effect`; a one-sided test is in the
     direction of the effect. From the noncentral t distribution with noncentrality sqrt(n) |effect| / sd; in
     [0, 1].
     """
@@ -80,7 +80,7 @@ def n_for_power(
     alpha: Number = 0.05,
     alternative: Literal["two-sided", "one-sided"] = "two-sided",
 ) -> int:
-    """The fewest problems at which a paired t-test finds `effect` with at least the given power; >= 2."""
+    """The smallest number of problems at which a paired t-test detects `effect` with the given power; >= 2."""
     check_level(power)
     if effect == 0:
         raise ValueError("n_for_power: effect 0 is never found; pass the smallest effect of interest")

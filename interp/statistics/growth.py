@@ -26,7 +26,7 @@ from interp.statistics.means import Rng, central_range
 class GrowthFit:
     """One law's fit: parameters as in the module, sigma in log units, log-likelihood in nats.
 
-    If only one k was ever solved, growth is unbounded by the data: b or p is infinite and a is NaN.
+    If all uncensored runs share one k, the data do not bound the growth: b or p is infinite and a is NaN.
     """
 
     law: str
@@ -50,7 +50,7 @@ class GrowthComparison:
     `exponential_over_linear`, `exponential_over_power`: log-likelihood differences in nats, positive if exponential
     growth fits better.
     `power_exponent`: p, 1 for proportional growth. `growth_factor`: exp(b), the factor per unit of k.
-    `n_unidentified`: resamples without any solved run; they count as anything in both directions.
+    `n_unidentified`: resamples without any uncensored run; they count as -inf below and +inf above.
     """
 
     exponential: GrowthFit

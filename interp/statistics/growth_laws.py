@@ -1,4 +1,4 @@
-"""Which parameters make each growth law most likely? Many bootstrap resamples are fitted at once."""
+"""What are the maximum-likelihood parameters of each growth law? Many bootstrap resamples are fitted at once."""
 
 from dataclasses import dataclass, replace
 
@@ -24,7 +24,7 @@ class Runs:
 
     @classmethod
     def checked(cls, k: np.ndarray, y: np.ndarray, censored: np.ndarray, resolution: Number) -> "Runs":
-        """The runs, after checking whatever would make a fit meaningless."""
+        """The runs, after checks for everything that would make a fit meaningless."""
         if not k.shape == y.shape == censored.shape:
             raise ValueError(
                 f"growth: shapes {k.shape}, {y.shape}, {censored.shape}; expected one k, y, censored per run"
@@ -54,7 +54,7 @@ class LawFits:
 
 
 def fit_laws(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> dict[str, LawFits]:
-    """All laws on all resamples; a resample without a solved run has log-likelihood 0 and NaN parameters."""
+    """All laws on all resamples; a resample without an uncensored run has log-likelihood 0 and NaN parameters."""
     defined = (weights[:, ~runs.censored] > 0).any(1)
     laws = {
         "exponential": _log_linear(runs, runs.k, weights[defined]),
@@ -83,7 +83,7 @@ def fit_laws(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> dict[str
 def _log_linear(
     runs: Runs, covariate: Float[np.ndarray, "run"], weights: Float[np.ndarray, "resample run"]
 ) -> LawFits:
-    """log y = start + slope * covariate: concave, so found directly."""
+    """log y = start + slope * covariate: a concave log-likelihood, maximised directly."""
     centre, middle = covariate.mean(), runs.log_y.mean()  # centred only for the sake of rounding
     design = np.stack([np.ones_like(covariate), covariate - centre], 1)
     fits = _fits(runs, design, np.broadcast_to(runs.log_y - middle, weights.shape), weights)
@@ -97,7 +97,7 @@ def _log_linear(
 def _escape(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> Float[np.ndarray, "resample"]:
     """+1 (-1) where the likelihood only rises as the slope goes to +inf (-inf), else 0.
 
-    That is so if all solved runs share one k and all censored ones lie on one side of it or at it.
+    That is so if all uncensored runs share one k and all censored ones lie on one side of it or at it.
     """
 
     def ends(kind: Bool[np.ndarray, "run"]) -> tuple[np.ndarray, np.ndarray]:

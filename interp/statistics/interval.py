@@ -1,4 +1,4 @@
-"""How sure are we, and what follows? An estimate with its interval, and the rule for verdicts."""
+"""How certain is an estimate, and what follows? A confidence interval, and the decision rule for verdicts."""
 
 import math
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class Interval:
             raise ValueError(f"Interval: n = {self.n}; expected a count of units of replication")
 
     def opened(self, *, up: bool = False, down: bool = False) -> "Interval":
-        """Open where a budget cut off what was measured: the true value may be any larger (up) or smaller (down)."""
+        """The interval with an infinite upper (up) or lower (down) end, for censored data that bound one side."""
         return replace(self, low=-math.inf if down else self.low, high=math.inf if up else self.high)
 
 

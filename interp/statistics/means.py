@@ -1,4 +1,4 @@
-"""How large is a mean over problems or seeds, and how sure are we of it?
+"""How large is a mean over problems or seeds, and how certain is it?
 
 Coverage of nominal 95% intervals for a mean, by simulation (1500 samples each, Monte Carlo error 0.006):
 
@@ -103,7 +103,7 @@ def cautious_mean(
 
 def paired_difference(
     first: Real[np.ndarray, "problem"],
-    second: Real[np.ndarray, "_"],  # not "problem": a mismatch is the user's, and deserves the message below
+    second: Real[np.ndarray, "_"],  # not "problem": a mismatch in length must reach the error message below
     *,
     rng: Rng,
     level: Number = 0.95,
@@ -161,7 +161,7 @@ def cluster_bootstrap(
 def expanded_tail(n: int, level: Number) -> float:
     """The tail probability at which percentiles of n resampled units cover like a t interval.
 
-    Phi(-sqrt(n / (n - 1)) t_{n-1, (1 + level) / 2}): undoes the bootstrap's divisor n and its normal quantile
+    Phi(-sqrt(n / (n - 1)) t_{n-1, (1 + level) / 2}): corrects the bootstrap's divisor n and its normal quantile
     (Hesterberg 2015, "What teachers should know about the bootstrap"). Tends to (1 - level) / 2.
     """
     return float(ndtr(-np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 + level) / 2)))
@@ -170,8 +170,8 @@ def expanded_tail(n: int, level: Number) -> float:
 def central_range(replicates: Float[np.ndarray, "resample"], tail: float) -> tuple[float, float]:
     """The order statistics that leave out `tail` of the replicates at either end.
 
-    No interpolation, because replicates may be infinite; rounded outwards. A NaN replicate could have been
-    anything, so it counts as -inf for the low end and as +inf for the high end.
+    No interpolation, because replicates may be infinite; rounded outwards. A NaN replicate is unidentified, so it
+    counts as -inf for the low end and as +inf for the high end.
     """
     skipped = int(np.floor(tail * len(replicates)))
     low = np.sort(np.where(np.isnan(replicates), -np.inf, replicates))[skipped]

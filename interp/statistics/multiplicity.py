@@ -16,7 +16,7 @@ _ROUNDING = 1e-10  # a flip that reproduces the data must count as a tie however
 
 @dataclass(frozen=True)
 class MaxT:
-    """Per head: paired t statistic and p-value adjusted for all heads together; and how many flips made them.
+    """Per head: paired t statistic and p-value adjusted for all heads together; and the number of sign flips used.
 
     `exact` says that all 2^n flips were enumerated. No p-value can lie below `smallest_p`.
     """

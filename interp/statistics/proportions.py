@@ -1,4 +1,4 @@
-"""How often does it happen? Exact inference for a count of successes."""
+"""How large is a proportion? Exact inference for a count of successes, and the difference of two proportions."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ def binomial_interval(successes: int, trials: int, *, level: Number = 0.95) -> I
 def proportion_difference(first: tuple[int, int], second: tuple[int, int], *, level: Number = 0.95) -> Interval:
     """The proportion of `first` minus that of `second`, each (successes, trials), independent samples, in [-1, 1].
 
-    Newcombe's hybrid score interval (1998, method 10): honest at 0 of n and n of n, where a bootstrap has no width.
+    Newcombe's hybrid score interval (1998, method 10): valid at 0 of n and n of n, where a bootstrap has no width.
     """
     check_level(level)
     for successes, trials in (first, second):

@@ -1,1 +1,1 @@
-"""What everything else stands on: files that appear whole or not at all, checkpoints, plug-ins."""
+"""What everything else stands on: whole files, checkpoints, locks, resuming, random streams, plug-ins."""

@@ -15,6 +15,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save_file
 
 from probes.base.atomic import write_file
+from probes.base.identity import require_same as require_same  # whoever loads a checkpoint asks it
 
 
 def save(path: Path, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
@@ -42,15 +43,6 @@ def load(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     if not isinstance(state, dict):
         raise ValueError(f"checkpoint {path} is damaged: its state is not a JSON object")
     return tensors, state
-
-
-def require_same(path: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:
-    """A ValueError unless the checkpoint at `path`, of configuration `found`, is of the configuration `wanted`."""
-    wanted = json.loads(json.dumps(wanted))  # what was written: tuples have become lists
-    differing = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-    if differing:
-        changes = ", ".join(f"{name}: {found.get(name)} there, {wanted.get(name)} here" for name in differing)
-        raise ValueError(f"checkpoint {path} is of another configuration ({changes}); use another directory")
 
 
 def adam_tensors(optimiser: torch.optim.Adam) -> dict[str, torch.Tensor]:

@@ -28,6 +28,7 @@ from hf_analysis.models.loading import LoadedModel, tiny_twin
 from hf_analysis.text.conditions import Context, find_condition, tokenise
 from hf_analysis.text.problems import Problem, load_problems
 from probes.base import checkpoint
+from probes.rows import with_settings
 from tests.hf_analysis.tiny_models import build
 
 CONFIG = FinetuneConfig(tokens=900, tokens_per_step=128, lr=3e-3, rank=4)
@@ -277,7 +278,7 @@ def saved(fresh, problems, tmp_path):
     [
         ({"config": replace(CONFIG, lr=1e-4)}, "lr: 0.003 there, 0.0001 here"),
         ({"config": replace(CONFIG, seed=1)}, "seed: 0 there, 1 here"),
-        ({"condition": "no_cot"}, "condition: cot there, no_cot here"),
+        ({"condition": "no_cot"}, "condition: 'cot' there, 'no_cot' here"),
         ({"problems": "fewer"}, "data: "),
         ({"loaded": "qwen2"}, "model: "),
     ],
@@ -287,7 +288,7 @@ def test_a_checkpoint_of_another_run_is_refused(change, named, saved, fresh, pro
     request["loaded"] = fresh(request["loaded"])
     request["problems"] = problems[1:] if request["problems"] == "fewer" else problems
     before = saved.read_bytes()
-    with pytest.raises(ValueError, match=f"another configuration.*{named}"):
+    with pytest.raises(ValueError, match=f"holds another run.*{named}"):
         finetune(**request, checkpoint_path=saved)
     assert saved.read_bytes() == before
 
@@ -334,7 +335,8 @@ def test_rows_of_the_history_add_up(fresh, problems):
     curve = table[table["metric"] == "training_loss"]
     assert list(curve["value"]) == [step.loss for step in history]
     assert curve["n_tokens"].sum() == table[table["metric"] == "supervised_tokens"]["value"].item()
-    assert curve["step"].max() == table[table["metric"] == "forwarded_tokens"]["value"].item()
+    assert list(curve["update"]) == list(range(1, len(history) + 1))
+    assert with_settings(curve)["tokens"].max() == table[table["metric"] == "forwarded_tokens"]["value"].item()
 
 
 def test_divergence_stops_and_names_the_remedy(fresh, problems):

@@ -190,7 +190,7 @@ def test_a_checkpoint_of_another_configuration_is_refused(run_copy, capsys):
     checkpoint.save(path, tensors, state)
     before = files(run_copy)
     error = refused(capsys, [*TINY, "--out", str(run_copy), "--resume"])
-    assert "another configuration (lr: 0.5 there, 0.003 here)" in error
+    assert "holds another run (lr: 0.5 there, 0.003 here)" in error
     assert files(run_copy) == before
 
 

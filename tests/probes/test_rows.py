@@ -14,7 +14,7 @@ COMMON = {"run": "r", "condition": "cot", "unit": "7", "metric": "min"}
 
 
 def some_rows() -> pd.DataFrame:
-    return rows.table(**COMMON, value=[0.25, 0.5], layer=[0, 1], setting=rows.setting(n=30, k=3), step=512)
+    return rows.table(**COMMON, value=[0.25, 0.5], layer=[0, 1], setting=rows.setting(n=30, k=3), samples=512)
 
 
 def test_scalars_are_repeated_and_defaults_filled():
@@ -54,7 +54,8 @@ def test_missing_column_is_named(name):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_not_finite_is_refused_with_its_place(bad):
-    with pytest.raises(ValueError, match=r"1 of 3 values.*unit=7, setting=k=3, step=0, layer=5, head=1, metric=min"):
+    place = "unit=7, setting=k=3, samples=0, update=0, layer=5, head=1, query=-1, key=-1, metric=min"
+    with pytest.raises(ValueError, match=f"1 of 3 values.*{place}"):
         rows.table(**COMMON, value=[0.1, bad, 0.2], layer=[4, 5, 6], head=[0, 1, 2], setting="k=3")
 
 
@@ -104,6 +105,27 @@ def test_other_files_are_named(tmp_path):
     for path in (garbage, missing, other):
         with pytest.raises(ValueError, match=f"{path.name} is not a readable table"):
             rows.read(path)
+
+
+def test_a_table_of_an_earlier_version_is_told_apart_in_one_line(tmp_path):
+    old = some_rows().rename(columns={"samples": "step"}).drop(columns=["update", "query", "key"])
+    old.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(
+        ValueError, match=r"lacks the columns \['samples', 'update', 'query', 'key'\].*run it again"
+    ) as error:
+        rows.read(tmp_path / "rows.parquet")
+    assert "\n" not in str(error.value)
+
+
+def test_the_former_column_step_is_refused_with_its_successors():
+    with pytest.raises(ValueError, match=r"no column \['step'\].*`samples`.*or `update`"):
+        rows.table(**COMMON, value=1.0, step=3)
+
+
+def test_a_setting_cannot_hide_a_column():
+    table = rows.table(**COMMON, value=1.0, setting="k=3 query=4")
+    with pytest.raises(ValueError, match=r"names \['query'\].*columns of their own"):
+        rows.with_settings(table)
 
 
 def test_setting_sorts_its_names():

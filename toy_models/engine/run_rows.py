@@ -30,16 +30,16 @@ DEPENDENCE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def training_rows(history: tuple[Evaluation, ...], run: str, condition: str, unit: str, setting: str) -> pd.DataFrame:
     """Accuracy, losses and each head's normalised attention entropy at every evaluation."""
     common = {"run": run, "condition": condition, "unit": unit, "setting": setting, "scope": "validation"}
+    seen = [evaluation.samples for evaluation in history]
     tables = []
     for metric in ("accuracy", "token_accuracy", "loss", "train_loss"):
         values = [getattr(evaluation, metric) for evaluation in history]
-        tables.append(rows.table(metric=metric, value=values, step=[e.samples for e in history], **common))
+        tables.append(rows.table(metric=metric, value=values, samples=seen, **common))
     for layer, heads in enumerate(history[0].entropies):
         for head in range(len(heads)):
             values = [evaluation.entropies[layer][head] for evaluation in history]
-            steps = [evaluation.samples for evaluation in history]
             place = {"layer": layer, "head": head}
-            tables.append(rows.table(metric="entropy_min", value=values, step=steps, **place, **common))
+            tables.append(rows.table(metric="entropy_min", value=values, samples=seen, **place, **common))
     return rows.concat(tables)
 
 
@@ -60,7 +60,7 @@ def outcome_rows(result: TrainResult, run: str, condition: str, unit: str, setti
         unit=unit,
         setting=setting,
         scope="test",
-        step=result.samples,
+        samples=result.samples,
         metric=list(metrics),
         value=list(metrics.values()),
     )
@@ -75,16 +75,16 @@ def dependence_rows(
     The query's own position is left out of the mask: the residual stream carries it without attention.
     """
     supervised = result.test.supervised
-    common = {"run": run, "condition": condition, "unit": unit, "scope": "test", "step": result.samples}
+    names = {"run": run, "condition": condition, "unit": unit, "setting": setting}
+    where = {"scope": "test", "samples": result.samples, "query": supervised.tolist()}
     sums = torch.stack([_dependence_sums(result.model, task, part) for part in chunks(result.test)])
     means = sums.sum(0) / len(result.test)  # [metric layer head supervised]
     tables = []
     for metric, by_layer in zip(DEPENDENCE, means):
         for layer, by_head in enumerate(by_layer.tolist()):
             for head, of_head in enumerate(by_head):
-                settings = [f"{setting} query={query}".strip() for query in supervised.tolist()]
-                place = {"layer": layer, "head": head, "setting": settings}
-                tables.append(rows.table(metric=metric, value=of_head, **place, **common))
+                place = {"layer": layer, "head": head}
+                tables.append(rows.table(metric=metric, value=of_head, **place, **where, **names))
     return rows.concat(tables)
 
 
@@ -105,7 +105,7 @@ def attention_rows(
     model: Hooked,
     task: Task,
     batch: Batch,
-    step: int,
+    samples: int,
     run: str,
     condition: str,
     unit: str,
@@ -120,26 +120,24 @@ def attention_rows(
     n_inputs = min(n_inputs, len(batch))
     patterns = attention_patterns(model, batch.inputs)
     supervised = batch.supervised
-    common = {"run": run, "condition": condition, "unit": unit, "step": step}
+    common = {"run": run, "condition": condition, "unit": unit, "setting": setting, "samples": samples}
     tables = []
     for layer, pattern in enumerate(patterns):
         shown = {"test": pattern.mean(0), **{f"input {i}": pattern[i] for i in range(n_inputs)}}
         for scope, heads in shown.items():
             for head, attention in enumerate(heads[:, supervised]):
                 place = {"layer": layer, "head": head, "scope": scope}
-                tables.append(_map_rows("attention", attention, supervised, setting, **place, **common))
+                tables.append(_map_rows("attention", attention, supervised, **place, **common))
     mask = task.dependencies(batch).float()[0, supervised]
-    tables.append(_map_rows("dependency", mask, supervised, setting, scope="test", **common))
+    tables.append(_map_rows("dependency", mask, supervised, scope="test", **common))
+    keys = list(range(batch.inputs.shape[1]))
     for i in range(n_inputs):
-        settings = [f"{setting} key={key}".strip() for key in range(batch.inputs.shape[1])]
         tokens = [float(token) for token in batch.inputs[i].tolist()]
-        tables.append(rows.table(metric="token", value=tokens, setting=settings, scope=f"input {i}", **common))
+        tables.append(rows.table(metric="token", value=tokens, key=keys, scope=f"input {i}", **common))
     return rows.concat(tables)
 
 
-def _map_rows(
-    metric: str, values: Float[Tensor, "query key"], queries: Tensor, setting: str, **common: Any
-) -> pd.DataFrame:
-    places = [rows.setting(query=q, key=key) for q in queries.tolist() for key in range(values.shape[1])]
-    settings = [f"{setting} {place}".strip() for place in places]
-    return rows.table(metric=metric, value=values.flatten().tolist(), setting=settings, **common)
+def _map_rows(metric: str, values: Float[Tensor, "query key"], queries: Tensor, **common: Any) -> pd.DataFrame:
+    places = torch.cartesian_prod(queries.cpu(), torch.arange(values.shape[1]))  # [query*key 2]
+    query, key = places.T.tolist()
+    return rows.table(metric=metric, value=values.flatten().tolist(), query=query, key=key, **common)

@@ -1,1 +1,14 @@
-"""Huang et al. 2025, length generalisation on LEGO state tracking."""
+"""How far does reasoning that was learned on short chains go?
+
+Yu Huang, Zixin Wen, Aarti Singh, Yuejie Chi and Yuxin Chen, "Transformers Provably Learn Chain-of-Thought Reasoning
+with Length Generalization", 2025. Task: `toy_models.lego`.
+
+fig1a: trained at length 5, does C6 generalise far beyond S5? (Figure 1a)
+fig1b: does recursive self-training bring S5 to length 160? (Figure 1b)
+fig2: does attention concentrate on the two target clauses? (Figure 2)
+fig5: does attention follow the variable, not the position? (Figure 5)
+fig6-7: how does attention dilute beyond the training length? (Figures 6 and 7)
+thm4.1: does the theory model learn to route, and to train itself? (Theorems 4.1 and 5.1)
+mechanism: are both target clauses necessary? (beyond the paper)
+what-matters: is it simple transitivity, solvability or size that decides? (beyond the paper)
+"""

@@ -1,5 +1,6 @@
-"""Where do trained clause decoders look? Attention of the answers as rows, for huang2025's Figures 2, 5, 6 and 7."""
+"""Where do trained clause decoders attend? Attention of the answers as rows, for Figures 2, 5, 6 and 7."""
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -55,18 +56,16 @@ def attention_rows(run: LegoRun, model: "ClauseDecoder", order: str = "as writte
     if order == "permuted, by chain":
         places = task.predicate_positions(sentences)[:, None].expand(-1, length, -1)  # [batch answer predicate]
         pattern = torch.cat([pattern[..., :length].gather(-1, places), pattern[..., length:]], dim=-1)
-    where = [
-        setting(**run.settings, query=query, key=key) for query in range(length) for key in range(pattern.shape[-1])
-    ]
-    labels = {**run.labels, "scope": order, "n_tokens": run.n_test}
-    return table(metric="clause_attention", value=pattern.mean(0).flatten().tolist(), setting=where, **labels)
+    query, key = zip(*itertools.product(range(length), range(pattern.shape[-1])))
+    labels = {**run.labels, "setting": setting(**run.settings), "scope": order, "n_tokens": run.n_test}
+    return table(metric="clause_attention", value=pattern.mean(0).flatten().tolist(), query=query, key=key, **labels)
 
 
 def followed_rows(run: LegoRun, model: "ClauseDecoder") -> pd.DataFrame:
     """Attention on the predicate that names the answer's variable (`variable`), and on the place it had (`place`).
 
     `permuted`: the predicates stand in random order. `moved`: only their third tokens, the variables that they refer
-    back to, have moved on by one predicate. Answers whose variable is in its old place after all are left out.
+    back to, have moved on by one predicate. Answers whose variable is still in its old place are left out.
     """
     import torch
 

@@ -23,7 +23,7 @@ def _length_axis(axes: Axes, lengths: pd.Series) -> None:
 
 def draw_accuracy(accuracy: pd.DataFrame) -> Figure:
     """The paper's Figure 1a: accuracy after the last step against length, one panel for each model."""
-    last = accuracy[accuracy["step"] == accuracy.groupby("run")["step"].transform("max")]
+    last = accuracy[accuracy["update"] == accuracy.groupby("run")["update"].transform("max")]
     last = last[~last["condition"].str.contains(",")]
     conditions = sorted(last["condition"].unique())
     with styled():
@@ -46,7 +46,7 @@ def draw_accuracy(accuracy: pd.DataFrame) -> Figure:
 
 def draw_reach(far: pd.DataFrame, loss: pd.DataFrame) -> Figure:
     """The length reached against steps (above) and against the loss (below), for both models; a line is a seed."""
-    keys = ["condition", "group", "unit", "step"]
+    keys = ["condition", "group", "unit", "update"]
     curves = far.merge(loss[[*keys, "value"]].rename(columns={"value": "loss"}), on=keys)
     curves = curves[~curves["condition"].str.contains(",")]
     conditions = sorted(curves["condition"].unique())
@@ -57,9 +57,9 @@ def draw_reach(far: pd.DataFrame, loss: pd.DataFrame) -> Figure:
             for group, style in GROUP_STYLE.items():
                 of_group = curves[(curves["condition"] == condition) & (curves["group"] == group)]
                 for number, (_, line) in enumerate(of_group.groupby("unit")):
-                    line = line.sort_values("step")
+                    line = line.sort_values("update")
                     thin = {**style, "markersize": 4, "linewidth": 1, "alpha": 0.7}
-                    for axes, x in zip(column, ("step", "loss")):
+                    for axes, x in zip(column, ("update", "loss")):
                         axes.plot(line[x], 2 ** line["value"], **thin, label=group if number == 0 else None)
             column[0].set(title=f"{condition} model", xlabel="gradient steps", yscale="log")
             column[1].set(xlabel="loss at the training length (nats per clause)", xscale="log", yscale="log")
@@ -75,7 +75,7 @@ def draw_reach(far: pd.DataFrame, loss: pd.DataFrame) -> Figure:
 
 
 def draw_gaps(gaps: pd.DataFrame, threshold: float) -> Figure:
-    """log2 of the ratio of lengths reached, by condition: each seed as a point, on the way and at equal loss."""
+    """log2 of the ratio of lengths reached, by condition: each seed a point, mean over training and at equal loss."""
     conditions = list(gaps["condition"].unique())
     with styled():
         figure = new_figure(7.2, 0.55 * len(conditions) + 1.6)

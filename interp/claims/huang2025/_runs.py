@@ -1,4 +1,4 @@
-"""Clause decoders trained on LEGO as plain numbers: what items of huang2025's claims are.
+"""What are the items of huang2025's figures? Clause decoders trained on LEGO, as plain numbers.
 
 In the rows of these runs `step` counts gradient steps over all stages, and `condition` names the model and what was
 changed in it.
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from toy_models.lego.training import OnPoint, Stage
 
 REACHED = 0.9
-"""The share of sentences with all steps right down to which a length counts as reached."""
+"""A length counts as reached if at least this share of its sentences has all steps right."""
 
 
 RATES = {"theory": (1e-2, 1e-3, 1e-2), "standard": (3e-3, 1e-3, 1e-2)}
-"""Learning rates by model: at length 1, where attention stays as it is; afterwards; of the attention afterwards."""
+"""Learning rates by model: at length 1, where attention is fixed; afterwards; of the attention afterwards."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LegoRun:
     change: str = ""
     """What was changed in the model or its training, in words; the fields below say it in numbers."""
     residual: bool | None = None
-    """Whether the block's input goes round it; None: as in the variant."""
+    """Whether the block has a residual connection; None: as in the variant."""
     embed_std: float | None = None
     """Standard deviation of the initial embeddings; None: as in the variant."""
     rate: float = 1.0
@@ -48,7 +48,7 @@ class LegoRun:
     d_token: int = 32
     d_mlp: int = 512
     first: int = 400
-    """Steps at length 1, where there is nothing to search for: the group is learned here."""
+    """Steps at length 1, where there is nothing to retrieve: the group is learned here."""
     steps: int = 600
     """Steps at `length`."""
     evaluations: int = 6
@@ -103,14 +103,14 @@ class LegoRun:
 
     @property
     def stages(self) -> "tuple[Stage, ...]":
-        """Length 1, which teaches the group, then the training length, which teaches where to look."""
+        """Length 1, which teaches the group, then the training length, which teaches retrieval."""
         from toy_models.lego.training import Stage
 
         alone, rate, attention = (self.rate * value for value in RATES[self.model])
         return Stage(1, self.first, alone, 0.0, 128), Stage(self.length, self.steps, rate, attention)
 
     def generator(self, stream: int) -> "torch.Generator":
-        """Test data, apart from the training data of every run."""
+        """A generator for test data, independent of the training data of every run."""
         import torch
 
         return torch.Generator().manual_seed(2_000_000 + 10 * self.seed + stream)
@@ -166,7 +166,7 @@ def accuracy_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: int
         share_solved(model, replace(run.task, length=length), run.n_test, run.generator(1)) for length in run.lengths
     ]
     where = [setting(**run.settings, **places, length=length) for length in run.lengths]
-    place = {**run.labels, "step": step, "n_tokens": run.n_test}
+    place = {**run.labels, "update": step, "n_tokens": run.n_test}
     return concat(
         [
             table(metric="accuracy", value=shares, setting=where, **place),
@@ -176,13 +176,13 @@ def accuracy_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: int
 
 
 def reach(accuracy: pd.DataFrame) -> pd.DataFrame:
-    """By condition, group, seed and step: log2 of the length down to which `REACHED` of the sentences are solved.
+    """By condition, group, seed and step: log2 of the longest length at which `REACHED` of the sentences are solved.
 
-    `accuracy` has its settings as columns. The accuracy is taken as linear in log length between the lengths tested;
-    a model that fails at the shortest gets half of it, one that never fails the longest, so values are bounded.
+    `accuracy` has its settings as columns; it is interpolated linearly in log length between the lengths tested. A
+    model that fails at the shortest gets half of it, one that never fails the longest, so values are bounded.
     """
     found = []
-    for keys, curve in accuracy.groupby(["condition", "group", "unit", "step"]):
+    for keys, curve in accuracy.groupby(["condition", "group", "unit", "update"]):
         curve = curve.sort_values("length")
         logs, shares = np.log2(curve["length"].to_numpy(float)), curve["value"].to_numpy(float)
         below = np.flatnonzero(shares < REACHED)
@@ -193,5 +193,5 @@ def reach(accuracy: pd.DataFrame) -> pd.DataFrame:
         else:
             i = below[0]
             value = logs[i - 1] + (logs[i] - logs[i - 1]) * (shares[i - 1] - REACHED) / (shares[i - 1] - shares[i])
-        found.append(dict(zip(("condition", "group", "unit", "step"), keys)) | {"value": float(value)})
+        found.append(dict(zip(("condition", "group", "unit", "update"), keys)) | {"value": float(value)})
     return pd.DataFrame(found)

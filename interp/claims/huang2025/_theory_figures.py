@@ -27,7 +27,7 @@ TARGETS = {
 
 def draw_blocks(found: pd.DataFrame) -> Figure:
     """Algorithm 1 at the largest d: entries of Q (left) and attention (right) against steps; thin lines are seeds."""
-    found = found[(found["d"] == found["d"].max()) & (found["group"] == "C6") & (found["step"] > 0)]
+    found = found[(found["d"] == found["d"].max()) & (found["group"] == "C6") & (found["update"] > 0)]
     with styled():
         figure = new_figure(8.6, 3.4)
         left, right = figure.subplots(1, 2)
@@ -36,9 +36,9 @@ def draw_blocks(found: pd.DataFrame) -> Figure:
                 of_metric = found[found["metric"] == metric]
                 thin = {key: style[key] for key in ("color", "linestyle")}
                 for _, line in of_metric.groupby("unit"):
-                    line = line.sort_values("step")
-                    axes.plot(line["step"], line["value"], **thin, linewidth=0.6, alpha=0.5)
-                mean = of_metric.groupby("step")["value"].mean()
+                    line = line.sort_values("update")
+                    axes.plot(line["update"], line["value"], **thin, linewidth=0.6, alpha=0.5)
+                mean = of_metric.groupby("update")["value"].mean()
                 axes.plot(mean.index, mean, **style, linewidth=2)
             axes.set(xscale="log", xlabel="gradient steps on $Q$")
             axes.legend(fontsize=8)

@@ -1,4 +1,4 @@
-"""Theory models of huang2025 trained by Algorithm 1 or 2, as plain numbers: what items of its theorems' claim are.
+"""What are the items of huang2025's theorems? Theory models trained by Algorithm 1 or 2, as plain numbers.
 
 In the rows of these runs `condition` is the algorithm and `step` counts gradient steps on Q, over all stages.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toy_models.lego.theory_model import LegoTheory
 
 LENGTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Lengths of test sentences, as far as the variables go."""
+"""Lengths of test sentences, as long as there are enough variables."""
 STATE_DESCENT = {"C6": (20.0, 300), "S3": (10.0, 300), "S4": (15.0, 500), "S5": (15.0, 2500)}
 """Step size and steps with which the states of a group are learned at length 1."""
 _STREAMS = ("weights", "variables", "states", "attention", "test")
@@ -35,7 +35,7 @@ class TheoryRun:
     algorithm: Literal["algorithm_1", "algorithm_2"]
     group: str
     d: int
-    """Number of tokens; what the group leaves is variables."""
+    """Number of tokens: those that the group does not need are variables."""
     lr: float
     """Step size of Q, in units of the number of variables."""
     clip: float = 3.0
@@ -53,7 +53,7 @@ class TheoryRun:
     bound: float = 0.6
     """Algorithm 2: a stage ends when its loss is below d^-bound (the paper's E_1)."""
     most: int = 2000
-    """Algorithm 2: steps of a stage at most."""
+    """Algorithm 2: the largest number of steps of a stage."""
     longest: int = 256
     """The longest test sentences."""
     n_test: int = 64
@@ -80,7 +80,7 @@ class TheoryRun:
         return max(round(self.budget * self.d**1.5), 1)
 
     def generator(self, stream: str, stage: int = 0) -> "torch.Generator":
-        """A stream of the seed's; `stage` tells the stages of Algorithm 2 apart."""
+        """One of the seed's random streams; each stage of Algorithm 2 has its own."""
         import torch
 
         number = _STREAMS.index(stream) + len(_STREAMS) * stage
@@ -90,7 +90,7 @@ class TheoryRun:
         """One row for each metric."""
         labels = {"run": self.item.name, "condition": self.algorithm, "unit": str(self.seed), "scope": "test"}
         place = setting(d=self.d, group=self.group, **places)
-        return table(metric=list(metrics), value=list(metrics.values()), step=step, setting=place, **labels)
+        return table(metric=list(metrics), value=list(metrics.values()), update=step, setting=place, **labels)
 
 
 def one_step_model(run: TheoryRun) -> "tuple[LegoTheory, dict[str, float]]":
@@ -189,7 +189,7 @@ def final(rows: pd.DataFrame, algorithm: str, *, simple: bool) -> pd.DataFrame:
     far = [reach(part).assign(**dict(zip(keys[1:], values))) for values, part in accuracy.groupby(keys[1:])]
     lengths = pd.concat(far).rename(columns={"value": "reach"})[[*keys, "reach"]]
     last = found[(found["metric"] != "accuracy") & found[keys].notna().all(axis=1)]
-    last = last[last["step"] == last.groupby(keys)["step"].transform("max")]
+    last = last[last["update"] == last.groupby(keys)["update"].transform("max")]
     return last.pivot(index=keys, columns="metric", values="value").reset_index().merge(lengths, on=keys)
 
 
@@ -213,5 +213,5 @@ def lead(rows: pd.DataFrame) -> pd.Series:
     """By seed: the largest difference of the diagonals of Q_{4,3} and Q_{4,4} along Algorithm 1, at the largest d."""
     found = with_settings(rows[(rows["condition"] == "algorithm_1") & rows["metric"].str.startswith("diagonal_")])
     found = found[(found["group"] == "C6") & (found["d"] == found["d"].max())]
-    wide = found.pivot(index=["unit", "step"], columns="metric", values="value")
+    wide = found.pivot(index=["unit", "update"], columns="metric", values="value")
     return (wide["diagonal_43"] - wide["diagonal_44"]).groupby("unit").max()

@@ -157,7 +157,7 @@ def levels_solved(found: pd.DataFrame) -> Figure:
             for shift, (condition, style) in zip((0.0, -0.05, -0.1, -0.15), CONDITION_STYLES.items()):
                 runs = of_size[of_size["condition"] == condition]
                 if len(runs):
-                    solved = runs.groupby(["unit", "step"])["solved"].sum().groupby("step").mean()
+                    solved = runs.groupby(["unit", "update"])["solved"].sum().groupby("update").mean()
                     axes.plot(solved.index, solved + shift, **style, ms=5)  # lines that tie stay visible
             axes.set(title=f"d = {d}, k = {k}", xlabel="updates", ylim=(-0.3, top + 0.3))
             for axis in (axes.xaxis, axes.yaxis):
@@ -175,7 +175,7 @@ def loss_curves(rows: pd.DataFrame) -> Figure:
         figure = new_figure(6.4, 4.2)
         axes = figure.subplots()
         for regime, style in REGIME_STYLES.items():
-            by_step = losses[losses["condition"] == regime].groupby("step")["value"]
+            by_step = losses[losses["condition"] == regime].groupby("samples")["value"]
             mean = by_step.mean()
             axes.fill_between(mean.index, by_step.min(), by_step.max(), color=style["color"], alpha=0.2, linewidth=0)
             axes.plot(mean.index, mean, **style, ms=5, markevery=max(1, len(mean) // 8))

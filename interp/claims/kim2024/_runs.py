@@ -1,4 +1,4 @@
-"""What the kim2024 claims share: seed batches of trees with their data streams."""
+"""What do the kim2024 claims share? Batches of seeds, each with its tree and its random streams."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 LINK = "piecewise"
 """The link function of every claim: quadratic at 0 and +-1, straight between, |phi'| at most 2.67."""
 ACCURATE = 0.999
-"""The rollout accuracy from which on a model has solved the parity."""
+"""The rollout accuracy at which a model has solved the parity."""
 SUP_ERROR = 0.1
 """The largest error of the root, over all test inputs, below which one step has solved it."""
 PILOT = 1_000_000
-"""Seeds from here on belong to pilot runs, which choose a step size, and to no measurement."""
+"""Seeds from this number on are used only by pilot runs, which choose a step size."""
 
 _STREAMS = ("train", "test", "augmented", "noise", "weights")
 
@@ -34,7 +34,7 @@ def planted(d: int, k: int, seeds: Sequence[int]) -> "Forest":
 
 
 def generators(seeds: Sequence[int], stream: str) -> "list[torch.Generator]":
-    """One generator for each seed; streams of one seed are independent, and batches of seeds do not matter."""
+    """One generator for each seed; the streams of a seed are independent, whatever the batch of seeds."""
     import torch
 
     offset = 7919 + _STREAMS.index(stream)

@@ -1,1 +1,12 @@
-"""Li et al. 2024, "How Do Nonlinear Transformers Acquire Generalization-Guaranteed CoT Ability?": in-context CoT."""
+"""When does a transformer reason step by step from the examples of its prompt?
+
+Hongkang Li, Meng Wang, Songtao Lu, Xiaodong Cui and Pin-Yu Chen, "How Do Nonlinear Transformers Acquire
+Generalization-Guaranteed CoT Ability?", 2024. Task: `toy_models.incontext`.
+
+fig2: does CoT need more examples when they are less similar, accurate or clear? (Figure 2, Theorem 2)
+fig3: does in-context learning (ICL) need more of them? (Figure 3, Theorem 3)
+fig4: does CoT succeed where the most likely label is wrong? (Figure 4, Condition 1)
+fig5: does attention leave other steps first, then other patterns? (Figure 5)
+phase: over all accuracies and primacies, who wins, CoT or ICL? (beyond the paper)
+decoder: does a standard decoder fail and succeed where the theory model does? (beyond the paper)
+"""

@@ -138,7 +138,7 @@ def training_stages(found: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
         figure = new_figure(7.0, 4.2)
         axes = figure.subplots()
         for kind, style in KIND_STYLES.items():
-            by_step = found[found["step"] > 0].groupby("step")[kind]
+            by_step = found[found["update"] > 0].groupby("update")[kind]
             mean = by_step.mean()
             axes.fill_between(mean.index, by_step.min(), by_step.max(), color=style["color"], alpha=0.2, linewidth=0)
             axes.plot(mean.index, mean, **style)

@@ -1,4 +1,4 @@
-"""What the li2024 claims share: trained theory models, their errors on unseen tasks, and how errors are judged."""
+"""What do the li2024 claims share? Trained theory models, their errors on unseen tasks, and how errors are judged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,14 +30,14 @@ CHUNK = 200
 """Queries of a seed examined at once: with 5 seeds and 320 examples their noise takes 90 MB."""
 
 METRICS = {"cot": ("cot_error", "cot_label_error"), "icl": ("icl_error",)}
-"""The errors of CoT over all steps (7) and at the last alone, and of ICL (9)."""
+"""The errors of CoT over all steps (equation 7) and at the last step alone, and of ICL (equation 9)."""
 
 Line = tuple[str, str, tuple[tuple[float, float, float], ...]]
 """What varies along a line of settings, where the errors are (`Spread`), and (alpha', tau, rho) of each setting."""
 LONG = (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320)
 """Numbers of examples in factors of about sqrt(2)."""
 ALPHAS, TAUS, RHOS = (0.2, 0.3, 0.4, 0.6, 0.8), (0.2, 0.3, 0.4, 0.5, 0.6), (0.3, 0.4, 0.5, 0.6, 0.8)
-"""Around alpha' = 0.8, tau = 0.5, rho = 0.5: what the required number of examples is measured at."""
+"""Values, around alpha' = 0.8, tau = 0.5, rho = 0.5, at which the required number of examples is measured."""
 
 _STREAMS = ("space", "train", "exam")
 
@@ -59,7 +59,7 @@ class Trained:
 
 
 def generators(seeds: Sequence[int], stream: str) -> "list[torch.Generator]":
-    """One generator for each seed; streams of one seed are independent, and batches of seeds do not matter."""
+    """One generator for each seed; the streams of a seed are independent, whatever the batch of seeds."""
     import torch
 
     offset = 104_729 + _STREAMS.index(stream)
@@ -67,7 +67,7 @@ def generators(seeds: Sequence[int], stream: str) -> "list[torch.Generator]":
 
 
 def trained(seeds: Sequence[int], iterations: int) -> Trained:
-    """Models after so many updates of SGD, with the other numbers of `Setup`."""
+    """Models after `iterations` updates of SGD, with the defaults of `Setup`."""
     from toy_models.incontext.training import Setup, sgd
 
     setup = Setup(iterations=iterations)
@@ -130,7 +130,7 @@ def lines_around_base(tau: str, rho: str) -> tuple[Line, ...]:
 
 
 def some(lines: Sequence[Line], at: Sequence[int]) -> tuple[Line, ...]:
-    """The lines with some of their settings."""
+    """The lines, reduced to the settings at the given indices."""
     return tuple((factor, spread, tuple(settings[i] for i in at)) for factor, spread, settings in lines)
 
 
@@ -176,8 +176,8 @@ def errors_of(table: pd.DataFrame, metric: str, scope: str) -> pd.DataFrame:
 def over_seeds(found: pd.DataFrame) -> Interval:
     """The mean error over seeds, at one setting.
 
-    The interval covers that of the mean over seeds and the exact one of all queries together: where no seed makes an
-    error, seeds alone would leave no width.
+    The interval is the union of that of the mean over seeds and the exact binomial one of all queries pooled: where
+    no seed makes an error, the interval over seeds alone has no width.
     """
     mean = cautious_mean(found.sort_values("unit")["value"].to_numpy(float), rng=0, bounds=(0, 1))
     n_queries = int(found["n_tokens"].sum())
@@ -203,7 +203,7 @@ def falls(found: pd.DataFrame, low: int, high: int) -> Interval:
 def weakest_order(found: pd.DataFrame, factor: str, length: int) -> tuple[Interval, str]:
     """The pair of neighbouring values of `factor` whose errors are least clearly in order, lower value first.
 
-    All pairs are in order if this one is: an intersection of tests needs no correction.
+    All pairs are in order if this one is: an intersection-union test needs no correction.
     """
     at = found[found["l"] == length]
     values = sorted(at[factor].unique())
@@ -215,9 +215,9 @@ def weakest_order(found: pd.DataFrame, factor: str, length: int) -> tuple[Interv
 
 
 def required(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """For each setting and seed the number of examples from which on the error stays below ENOUGH.
+    """For each setting and seed the number of examples beyond which the error stays below ENOUGH.
 
-    Between two numbers of the grid the error is taken as linear in log l; `censored` where it never stays below.
+    The error is interpolated linearly in log l; `censored` where it never stays below.
     """
     results = []
     for keys, curve in found.groupby([*by, "unit"]):

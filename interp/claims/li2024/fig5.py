@@ -1,15 +1,8 @@
-"""li2024, Figure 5: does training first forget the other steps, and then the other patterns?
+"""li2024, Figure 5: does attention first leave the other steps, and then the other patterns of the same step?
 
-The paper gives the sizes (d = 30, M = 20, M' = 10, K = 3, alpha = 0.4; testing prompts with alpha' = 0.8, tau = 0.5,
-rho = 0.8 and noise 0.2), not the training; ours is SGD with steps of size 1 on batches of 20 prompts of 20 examples,
-each asked at its three steps, so that every pattern and step comes equally often; its three queries share the
-examples. W starts at N(0, 0.001^2), positional vectors are appended (added ones give the same, which is tested). All
-errors are in every step alike, with one rival pattern. A mass has vanished when it is below 0.05. The paper preset
-has more seeds, more iterations and a step of 0.5.
-
-Found at the cpu preset: other steps are below 0.05 after about 150 updates, other patterns after about 1130. The
-stages overlap, though: by the end of the first the attention on the query's pattern and step has risen from 0.21 to
-0.78 already.
+The attention mass on columns of {same, different} pattern and {same, different} step is measured along the training
+on unseen testing prompts. A mass has vanished when it stays below 0.05. The order of the two events is judged, not
+whether the second begins after the first has ended.
 """
 
 from collections.abc import Mapping, Sequence
@@ -96,7 +89,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
         kinds = attention_kinds(Scores.of(setup, space, weights), exam).mean(-1)
         measured = {**dict(zip(KINDS, kinds.tolist())), "loss": loss.tolist()}
         tables += [
-            table(metric=metric, value=values, step=iteration, setting=place, n_tokens=p["n_queries"], **common)
+            table(metric=metric, value=values, update=iteration, setting=place, n_tokens=p["n_queries"], **common)
             for metric, values in measured.items()
         ]
     return concat(tables)
@@ -104,13 +97,13 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
 
 def masses(rows: pd.DataFrame) -> pd.DataFrame:
     """By seed and iteration: the mass of each kind, and `other_step`, that of both kinds of another step."""
-    wide = rows.pivot(index=["unit", "step"], columns="metric", values="value").reset_index()
+    wide = rows.pivot(index=["unit", "update"], columns="metric", values="value").reset_index()
     other = wide["same_pattern_other_step"] + wide["other_pattern_other_step"]
-    return wide.assign(other_step=other).sort_values(["unit", "step"], ignore_index=True)
+    return wide.assign(other_step=other).sort_values(["unit", "update"], ignore_index=True)
 
 
 def crossings(found: pd.DataFrame) -> pd.DataFrame:
-    """By seed: the iterations from which on other steps, and other patterns of the same step, stay below VANISHED.
+    """By seed: the iterations after which other steps, and other patterns of the same step, stay below VANISHED.
 
     Infinite if that never happens.
     """
@@ -120,19 +113,19 @@ def crossings(found: pd.DataFrame) -> pd.DataFrame:
             above = np.flatnonzero(curve[mass].to_numpy() >= VANISHED)
             after = int(above[-1]) + 1 if len(above) else 0
             gone = after < len(curve)
-            results.setdefault(seed, {})[mass] = float(curve["step"].iloc[after]) if gone else np.inf
+            results.setdefault(seed, {})[mass] = float(curve["update"].iloc[after]) if gone else np.inf
     return pd.DataFrame.from_dict(results, orient="index").rename_axis("unit").reset_index()
 
 
 def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     """The mass at the end; and the order of the two crossings, by seed."""
     found = masses(rows)
-    last = found[found["step"] == found["step"].max()]
+    last = found[found["update"] == found["update"].max()]
     crossed = crossings(found)
     steps, patterns = crossed["other_step"], crossed["other_pattern_same_step"]
     two_stages = np.isfinite(steps) & (patterns >= LATER * steps)
     at = found.merge(crossed[["unit", "other_step"]].rename(columns={"other_step": "crossing"}), on="unit")
-    there = at[at["step"] == at["crossing"]]["same_pattern_same_step"]
+    there = at[at["update"] == at["crossing"]]["same_pattern_same_step"]
     then = f"{there.mean():.3f}" if len(there) else "not measured"
     return [
         judged(
@@ -173,7 +166,16 @@ register(
             f"for good below {VANISHED:g} at least {LATER:g} times later than that of other steps, in nearly all "
             f"seeds: the exact interval of the share lies above {NEARLY_ALL:g} (ten of ten)."
         ),
-        deviations=str(__doc__).split("\n\n")[1],
+        deviations=(
+            "The paper gives the sizes (d = 30, M = 20, M' = 10, K = 3, alpha = 0.4; testing prompts with alpha' = "
+            "0.8, tau = 0.5, rho = 0.8 and noise 0.2), not the training; ours is SGD on batches of 20 prompts of 20 "
+            "examples, each queried at its three steps, so that every pattern and step comes equally often; the "
+            "three queries share the examples. W starts at N(0, 0.001^2); positional vectors are appended (added "
+            "ones give the same, which is tested). Errors are in every step alike, with one rival pattern. cpu: "
+            "steps of size 1, 4000 iterations, ten seeds. paper: steps of 0.5, 20,000 iterations, 50 seeds. The "
+            "claim is about an order of events, which does not depend on the step size. The smoke preset is far "
+            "smaller still: it tests the code, not the claim."
+        ),
         presets=PRESETS,
         items=items,
         measure=measure,

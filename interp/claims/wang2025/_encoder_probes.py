@@ -1,7 +1,8 @@
-"""Does a trained encoder compute k-fold composition as Theorem 4 does? Its attention, and what its layers hold.
+"""Does a trained encoder compute k-fold composition as Theorem 4 does? Its attention, and linear probes by layer.
 
-Doubling would attend from (i, j) to (i, pi_i(j)), then (i+1, hop^1(j)), then (i+2, hop^2(j)), and hold the 1-, 2- and
-4-hop after these layers. A chain would attend to (i+1, hop^1(j)) again and again, and hold the 1-, 2-, 3- and 4-hop.
+Doubling would attend from (i, j) to (i, pi_i(j)), then (i+1, hop^1(j)), then (i+2, hop^2(j)), with the 1-, 2- and
+4-hop decodable after these layers. A chain would attend to (i+1, hop^1(j)) again and again, with the 1-, 2-, 3- and
+4-hop decodable.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ def mass_rows(
 ) -> pd.DataFrame:
     """Mean attention of every head on the key of each of the construction's layers (setting `mask`).
 
-    A model that is told the hop by a token is measured once for each hop (setting `hop`).
+    A model that is given the hop by a token is measured once for each hop (setting `hop`).
     """
     import torch
 
@@ -60,7 +61,7 @@ def probe_rows(
 
     Metrics `probe_accuracy`, `untrained_accuracy`, and `control_accuracy` (random labels by position and token);
     layer 0 is the embedding, layer l the residual stream after block l - 1. A probe is one logistic regression over
-    all positions, fitted to one half of the sequences and tested on the other. The model is told the last hop.
+    all positions, fitted to one half of the sequences and tested on the other. The model is given the last hop.
     """
     import torch
 

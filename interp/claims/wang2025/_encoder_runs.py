@@ -1,4 +1,4 @@
-"""Runs of a standard encoder on k-fold composition as plain numbers: what items of wang2025's claims are."""
+"""What are the items of wang2025's encoder claims? Runs of a standard encoder on k-fold composition."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,7 @@ class EncoderRun:
     """One encoder trained with Adam; the seed draws hidden permutations, weights and data."""
 
     told: Literal["head", "token"] = "head"
-    """How the model is told the hop."""
+    """How the hop is given to the model."""
     curriculum: Literal["mixture", "stagewise", "hardest"] = "mixture"
     """Which hops it is trained on."""
     token_from: int = 0
@@ -86,14 +86,16 @@ def history_rows(run: EncoderRun, result: "HopResult") -> pd.DataFrame:
     for found in result.history:
         hops = [setting(**run.settings, hop=hop) for hop in result.task.hops]
         for metric, values in (("accuracy", found.accuracy), ("loss", found.loss)):
-            tables.append(table(metric=metric, value=list(values), setting=hops, step=found.samples, **run.labels))
+            tables.append(table(metric=metric, value=list(values), setting=hops, samples=found.samples, **run.labels))
     needed, seen = result.sample_complexity(), result.history[-1].samples
     metric, value = ("sample_complexity", needed) if needed is not None else ("censored_at", seen)
-    tables.append(table(metric=metric, value=float(value), step=seen, setting=setting(**run.settings), **run.labels))
+    tables.append(
+        table(metric=metric, value=float(value), samples=seen, setting=setting(**run.settings), **run.labels)
+    )
     return concat(tables)
 
 
 def final_accuracy(rows: pd.DataFrame) -> pd.DataFrame:
     """The accuracy of every hop at the last evaluation: rows with their settings as columns, one per run and hop."""
     curves = with_settings(rows[rows["metric"] == "accuracy"])
-    return curves.sort_values("step").groupby(["condition", "unit", "hop"], as_index=False).last()
+    return curves.sort_values("samples").groupby(["condition", "unit", "hop"], as_index=False).last()

@@ -21,19 +21,19 @@ def draw_steps(rows: pd.DataFrame, title: str, layers: pd.DataFrame | None = Non
         all_axes = figure.subplots(len(panels) + (layers is not None), 1, sharex=True)
         for axes, (metric, label) in zip(all_axes, panels):
             for style, (hop, of_hop) in zip(SERIES, rows[rows["metric"] == metric].groupby("hop")):
-                mean = of_hop.groupby("step")["value"].mean()
+                mean = of_hop.groupby("update")["value"].mean()
                 axes.plot(mean.index, mean, **style, markersize=5, label=f"{hop:.0f}-hop")
             axes.set(ylabel=label, ylim=(-0.03 * axes.get_ylim()[1], None))
         if layers is not None:
             for style, (layer, of_layer) in zip(SERIES, layers.groupby("layer")):
-                mean = of_layer.groupby("step")["value"].mean()
+                mean = of_layer.groupby("update")["value"].mean()
                 all_axes[-1].plot(mean.index, mean, **style, markersize=5, label=f"layer {layer}")
             all_axes[-1].set(ylabel="attention on the\nconstruction's key", ylim=(-0.03, 1.03))
-        trained = rows.drop_duplicates("step").sort_values("step")
+        trained = rows.drop_duplicates("update").sort_values("update")
         shorter = {"nothing": "start", "W_KQ": "W", "readout": "Ψ"}
-        names = [f"{step}\n{shorter[what]}" for step, what in zip(trained["step"], trained["trained"])]
+        names = [f"{step}\n{shorter[what]}" for step, what in zip(trained["update"], trained["trained"])]
         all_axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
-        all_axes[-1].set_xticks(list(trained["step"]), names)
+        all_axes[-1].set_xticks(list(trained["update"]), names)
         all_axes[-1].set_xlabel("gradient step and what it moved (W: key-query matrices, Ψ: readout)")
         all_axes[0].set_title(title)
         for axes in all_axes:
@@ -69,9 +69,11 @@ def draw_curves(accuracy: pd.DataFrame) -> Figure:
             of_condition = accuracy[accuracy["condition"] == condition]
             for style, (hop, of_hop) in zip(SERIES, of_condition.groupby("hop")):
                 for number, (_, of_seed) in enumerate(of_hop.groupby("unit")):
-                    line = of_seed.sort_values("step")
+                    line = of_seed.sort_values("samples")
                     label = f"{hop:.0f}-hop" if number == 0 else None
-                    axes.plot(line["step"], line["value"], **style, markersize=3, linewidth=1, alpha=0.8, label=label)
+                    axes.plot(
+                        line["samples"], line["value"], **style, markersize=3, linewidth=1, alpha=0.8, label=label
+                    )
             axes.axhline(1 / accuracy["n"].iloc[0], color="0.4", linewidth=0.8, linestyle=":")
             axes.set(title=condition_name(condition), xlabel="training sequences seen", ylim=(0, 1.04))
             axes.title.set_fontsize(10)

@@ -1,4 +1,4 @@
-"""Runs of wang2025's theory model as plain numbers: what the items of its claims on Algorithms 1 and 2 are.
+"""What are the items of the claims on Algorithms 1 and 2? Runs of wang2025's theory model as plain numbers.
 
 In the rows of these runs `step` counts gradient steps, and `condition` is the algorithm.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from toy_models.kfold.curricula import Snapshot
 
 SOLVED = 0.01
-"""The share of wrong predictions up to which a hop counts as learned."""
+"""The largest share of wrong predictions with which a hop counts as learned."""
 RATE = 30.0
 """Learning rate in units of (kN)^2 / beta_0, with beta_0 = 1: turns the gradient's 1/(kN)^2 into a scale of 30."""
 FINER = 2**0.5
@@ -90,7 +90,7 @@ def snapshot_rows(run: TheoryRun, snapshots: "Sequence[Snapshot]") -> pd.DataFra
     """Loss and error of every hop, and attention mass of every layer, after every gradient step."""
     tables = []
     for found in snapshots:
-        place = {"step": found.step, **run.labels}
+        place = {"update": found.step, **run.labels}
         hops = [setting(**run.settings, hop=2**index, trained=found.trained) for index in range(len(found.loss))]
         tables.append(table(metric="loss", value=list(found.loss), setting=hops, **place))
         tables.append(table(metric="error", value=list(found.error), setting=hops, **place))
@@ -101,7 +101,7 @@ def snapshot_rows(run: TheoryRun, snapshots: "Sequence[Snapshot]") -> pd.DataFra
 
 
 def search_rows(run: TheoryRun, most: int) -> pd.DataFrame:
-    """The number of sequences per stage from which on every hop is taught, on a geometric grid around the run's own.
+    """The number of sequences per stage that suffices for every hop, on a geometric grid around the run's own.
 
     Upwards to the first that suffices or, if the run's own does, downwards to the last that does. Metric
     `sample_complexity`, or `censored_at` if more than `most` would be needed.

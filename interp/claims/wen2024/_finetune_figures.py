@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from interp.figures.style import BLUE, CONDITION_STYLE, GREEN, VERMILION, new_figure, styled
 from interp.statistics import Interval
+from probes.rows import with_settings
 
 TUNED = {"cot": "tuned with CoT", "no_cot": "tuned without CoT"}
 
@@ -48,8 +49,8 @@ def _training_curves(axes: Axes, curves: pd.DataFrame) -> None:
     for (arm, run), curve in curves.groupby(["condition", "run"]):
         style = {k: v for k, v in CONDITION_STYLE[str(arm)].items() if k in ("color", "linestyle")}
         label = TUNED[str(arm)] if run == curves[curves["condition"] == arm]["run"].min() else None
-        curve = curve.sort_values("step")
-        axes.plot(curve["step"], curve["value"], **style, linewidth=1, alpha=0.8, label=label)
+        curve = with_settings(curve).sort_values("update")
+        axes.plot(curve["tokens"], curve["value"], **style, linewidth=1, alpha=0.8, label=label)
     axes.set_ylim(0, 1.1 * curves["value"].max())
     axes.set_xlabel("training tokens (question and continuation)")
     axes.set_ylabel("training loss\n(nats per supervised token)")

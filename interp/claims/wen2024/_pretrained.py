@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hf_analysis.models.loading import LoadedModel
 
 TINY = "tiny "
-"""Marks a small model with fresh weights behind the tokenizer of the named one."""
+"""Prefix that asks for a small, randomly initialised model with the tokenizer of the named one."""
 
 
 def load(name: str) -> "LoadedModel":

@@ -1,4 +1,4 @@
-"""One parity training run as plain numbers, and how it is trained: what every parity claim's items are."""
+"""What are the items of the parity claims? One training run as plain numbers, and how it is trained."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 SHOWN = 64
-"""Inputs over which a snapshot's mean attention is taken."""
+"""Inputs over which the attention of a snapshot is averaged."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ParityRun:
     n_held_out: int = 2048
     stop_when_perfect: bool = True
     dataset_size: int = 0
-    """0: fresh samples all the time; otherwise epochs over this many."""
+    """0: fresh samples in every batch; otherwise epochs over a dataset of this size."""
 
     @property
     def item(self) -> Item:
@@ -97,7 +97,7 @@ def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
     `censored` marks a run whose budget ran out first; its samples are the budget.
     """
     found = rows[rows["metric"].isin(["sample_complexity", "censored_at"])]
-    found = found.assign(censored=found["metric"] == "censored_at").rename(columns={"value": "samples"})
+    found = found.assign(censored=found["metric"] == "censored_at", samples=found["value"]).drop(columns="value")
     accuracy = rows[rows["metric"] == "test_accuracy"].set_index("run")["value"].rename("test_accuracy")
     return with_settings(found).join(accuracy, on="run").sort_values("run", ignore_index=True)
 
@@ -105,7 +105,7 @@ def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
 def train_parity(run: ParityRun, work: Path, snapshots: int = 0) -> "tuple[Parity, TrainResult]":
     """Trains `run`, resuming from the checkpoint in `work` if there is one.
 
-    Attention maps are kept in `work` at the start and about `snapshots` times after; `snapshot_rows` reads them.
+    Attention maps are stored in `work` at the start and about `snapshots` times after; `snapshot_rows` reads them.
     """
     import torch
 
@@ -139,5 +139,5 @@ def train_parity(run: ParityRun, work: Path, snapshots: int = 0) -> "tuple[Parit
 
 
 def snapshot_rows(work: Path) -> pd.DataFrame:
-    """The attention maps that `train_parity` kept in `work`, in order."""
+    """The attention maps that `train_parity` stored in `work`, in order."""
     return concat(read(file) for file in sorted((work / "snapshots").glob("*.parquet")))

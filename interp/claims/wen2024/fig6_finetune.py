@@ -1,25 +1,9 @@
 """wen2024, Figure 6, second claim as an experiment: does fine-tuning on CoT data make attention sparser?
 
-The paper compares two published checkpoints, Qwen2-Math-7B and Qwen2-7B, which differ in far more than CoT data.
-Here one base model is fine-tuned twice, on the same kind of problem with CoT and without, for equally many forwarded
-tokens (question and continuation; the loss is on the continuation only, so the arm with CoT has more supervised
-tokens: both are counted), and measured before and after on problems that neither arm has seen. LoRA adapters on
-every linear layer stand in for full fine-tuning. The cpu preset tunes the built-in SmolLM2-135M-Instruct on about
-16,000 tokens of GSM-symbolic problems; held-out problems have other names and numbers, but come from the same 85
-templates. The paper preset tunes Qwen2-7B on the train split of GSM8K and measures on its test split. The smoke
-preset trains a tiny model with fresh weights: it tests the code, not the claim. A shift that CoT data cause should
-show at either size; a short fine-tuning can only show a smaller one than the paper's.
-
-Replication: every held-out problem is measured under every training run. Both are samples, and three runs are few, so
-the interval is over problems and runs as crossed random effects (`interp.statistics.crossed`): where runs disagree,
-it widens to the two degrees of freedom they have. n counts problems; notes give each run's own mean.
-
-Found at cpu size: both arms learn their text (held-out loss 1.57 to 1.07 and 1.98 to 0.83 nats per token) and each
-gets worse on the other's. As published, CoT-tuned attention is not sparser on CoT text than the base's (-0.0004) nor
-than the no-CoT-tuned model's (-0.002); at equal length the change, -0.005, is half of what would count, and single
-heads move both ways. The four controls hold for a reason that the paper does not name: not because entropy falls on
-CoT text, but because it rises on text unlike the training text (no-CoT +0.023 at equal length; shuffled and filler
-+0.018 in the minimum). Tried before: only the learning rate, on losses of other problems.
+One base model is fine-tuned twice with LoRA, on the same kind of problem with CoT and without, for equally many
+forwarded tokens, and every model is measured on problems that neither arm has seen. Every held-out problem is
+measured under every training run. Both are samples, and the runs are few, so intervals treat problems and runs as
+crossed random effects (`interp.statistics.crossed`). n counts problems; notes give each run's own mean.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +34,7 @@ LEARNED = 0.1
 ARMS = ("cot", "no_cot")
 BASE = "base"
 TINY = "tiny "
-"""Marks a small model with fresh weights behind the tokenizer of the named one."""
+"""Prefix that asks for a small, randomly initialised model with the tokenizer of the named one."""
 CONDITIONS = ("cot", "no_cot", "cot_clean", "shuffled_tokens", "filler")
 METRICS = ("min", "mean", "length_matched_min")
 TEXTS = {"cot": "CoT text", "no_cot": "no-CoT text"}
@@ -96,7 +80,7 @@ def _tests() -> dict[str, Test]:
 
 
 TESTS = _tests()
-"""Declared before any data: two comparisons on both texts, and four controls of what the text has to do with it."""
+"""Declared before any data: two comparisons on both texts, and four controls for the kind of text."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +92,7 @@ class Fig6Finetune:
     limit: int | None
     """Held-out problems to measure."""
     n_training: int | None
-    """Problems to train on, before those that are held out are removed."""
+    """Training problems, before the held-out ones are removed."""
     tokens: int
     """Forwarded tokens of each training run."""
     tokens_per_step: int
@@ -152,7 +136,7 @@ def tune_and_measure(item: Item, work: Path) -> pd.DataFrame:
         tuned = finetune(model, problems, p["arm"], config, work / "checkpoint.safetensors")
         model = tuned.model
         history = [history_rows(tuned.history, condition=p["arm"], seed=p["seed"], run=run)]
-    # In a directory of its own: the measurement's rows are not yet the item's.
+    # In its own directory: the rows of the measurement are only part of the item's rows.
     attention = measure(model, held_out, CONDITIONS, work / "measurement", resume=True, run=run)
     attention = attention[attention["metric"].isin(METRICS)]
     return concat([*history, loss_rows(model, held_out, ARMS, run=run), attention])
@@ -310,7 +294,16 @@ register(
             f"on the same tokens shuffled and on filler, by {SMALLEST:g}. Checks: each arm lowers its held-out loss "
             f"by more than {LEARNED:g} nats per token; if not, differences that involve it are inconclusive."
         ),
-        deviations=str(__doc__).split("\n\n")[1],
+        deviations=(
+            "The paper compares two published checkpoints, Qwen2-Math-7B and Qwen2-7B, which differ in far more than "
+            "CoT data; every preset fine-tunes one base itself, with LoRA adapters on every linear layer in place of "
+            "full fine-tuning. The loss is on the continuation only, so the arm with CoT has more supervised tokens; "
+            "both kinds are counted. cpu: SmolLM2-135M-Instruct, about 16,000 tokens of GSM-symbolic problems a run, "
+            "three runs an arm; held-out problems have other names and numbers, but come from the same 85 templates. "
+            "paper: Qwen2-7B on the train split of GSM8K, measured on its test split. smoke: a tiny model with fresh "
+            "weights, which tests the code, not the claim. A shift that CoT data cause should show at either size; a "
+            "short fine-tuning can only show a smaller one."
+        ),
         presets=PRESETS,
         items=items,
         measure=tune_and_measure,

@@ -1,9 +1,7 @@
 """wen2024, Figure 6, second claim: is a model trained on CoT data sparser than its base on the same text?
 
-The paper compares Qwen2-Math-7B with Qwen2-7B; that is the paper preset. No such pair of checkpoints can be had
-offline, so the smoke and cpu presets compare the built-in model with an untrained twin (same architecture and
-tokenizer, fresh weights). That is a positive control of this test, not evidence about CoT training, and its verdict
-is named so. `cotlens entropy --model B --against A` judges any other pair.
+Two models with one tokenizer read the same CoT text; differences of the normalised entropy are paired by problem.
+`cotlens entropy --model B --against A` judges any other pair; wen2024/fig6-finetune trains the pair itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,9 +24,9 @@ ID = "wen2024/fig6-model"
 SMALLEST = 0.01
 """The smallest difference of interest, as in wen2024/fig6."""
 AGAINST = "against "
-"""Marks the runs of the model that is compared with."""
+"""Prefix of the runs of the comparison model."""
 UNTRAINED = "untrained "
-"""Marks a model whose weights are replaced by fresh ones."""
+"""Prefix that asks for a model with randomly initialised weights."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,12 @@ register(
             f"minus comparison) of the normalised entropy is below -{SMALLEST:g}, by a 95% interval over problems; "
             "minimum over all tokens as published, and mean over answer tokens. Models must share their tokenizer."
         ),
-        deviations=str(__doc__).split("\n\n")[1],
+        deviations=(
+            "The paper compares Qwen2-Math-7B with Qwen2-7B on GSM8K; that is the paper preset. No such pair of "
+            "checkpoints can be had offline, so the smoke and cpu presets compare the built-in SmolLM2-135M-Instruct "
+            "with an untrained twin (same architecture and tokenizer, fresh weights) on GSM-symbolic problems. That "
+            "is a positive control of this test, not evidence about CoT training, and its verdict is named so."
+        ),
         presets=PRESETS,
         items=items,
         measure=measure_model,

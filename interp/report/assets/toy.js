@@ -3,21 +3,21 @@ const toy = { timer: null };
 
 const currentRun = () => data.toy[Number(by("toy-run").value)];
 
-// Steps the slider stops at: recorded attention maps of this input, or else evaluations.
+// Moments of training the slider stops at: recorded attention maps of this input, or else evaluations.
 function checkpoints(run) {
-  const steps = run.maps.filter(([scope]) => scope === by("toy-scope").value).map(([, step]) => step);
-  return steps.length > 1 || !run.curves.steps.length ? steps : run.curves.steps;
+  const stops = run.maps.filter(([scope]) => scope === by("toy-scope").value).map(([, stop]) => stop);
+  return stops.length > 1 || !run.curves.at.length ? stops : run.curves.at;
 }
 
-const samples = (step) => `${step.toLocaleString("en")} samples`;
+const moment = (run, stop) => `${stop.toLocaleString("en")} ${run.counted}`;
 
-function mapAt(run, step) {
+function mapAt(run, stop) {
   const known = run.maps.map(([scope, at], i) => ({ scope, at, i })).filter((map) => map.scope === by("toy-scope").value);
-  return known.reduce((best, map) => (!best || Math.abs(map.at - step) < Math.abs(best.at - step) ? map : best), null);
+  return known.reduce((best, map) => (!best || Math.abs(map.at - stop) < Math.abs(best.at - stop) ? map : best), null);
 }
 
-function drawMap(run, step) {
-  const map = mapAt(run, step);
+function drawMap(run, stop) {
+  const map = mapAt(run, stop);
   by("toy-map").hidden = !map;
   by("toy-map-note").hidden = !map;
   if (!map) { by("toy-map-title").textContent = "No attention map was recorded for this run."; return; }
@@ -53,7 +53,7 @@ function drawMap(run, step) {
       ticktext: run.queries.filter((_, r) => r % everyRow === 0).map(String),
     }),
   });
-  by("toy-map-title").textContent = `Attention of layer ${layer}, head ${head} at ${samples(map.at)}`;
+  by("toy-map-title").textContent = `Attention of layer ${layer}, head ${head} at ${moment(run, map.at)}`;
   let mass = 0;
   for (const [query, key] of needed) mass += z[at(query)][key];
   by("toy-map-note").textContent = needed.length
@@ -66,53 +66,53 @@ const panelKey = (y, solid, dashed) => ({
   text: `<span style="color:${colour("low")}">━</span> ${solid}  <span style="color:${colour("second")}">╍</span> ${dashed}`,
 });
 
-function drawCurves(run, step) {
-  const { steps, series } = run.curves;
-  by("toy-curves").hidden = !steps.length;
-  if (!steps.length) { by("toy-readout").textContent = "No training curves were recorded for this run."; return; }
+function drawCurves(run, stop) {
+  const { at: stops, series } = run.curves;
+  by("toy-curves").hidden = !stops.length;
+  if (!stops.length) { by("toy-readout").textContent = "No training curves were recorded for this run."; return; }
   const [layer, head] = [Number(by("toy-layer").value), Number(by("toy-head").value)];
   const looks = {
     accuracy: ["accuracy, all tokens", colour("low"), "solid", "y"], token_accuracy: ["accuracy, each token", colour("second"), "dash", "y"],
     loss: ["loss, validation", colour("low"), "solid", "y2"], train_loss: ["loss, training", colour("second"), "dash", "y2"],
   };
-  const told = [];
-  const place = steps.reduce((best, at, i) => (Math.abs(at - step) < Math.abs(steps[best] - step) ? i : best), 0);
+  const readings = [];
+  const place = stops.reduce((best, at, i) => (Math.abs(at - stop) < Math.abs(stops[best] - stop) ? i : best), 0);
   const traces = series.map((one) => {
     const values = column(one.values);
     const chosen = one.metric === "entropy_min" && one.layer === layer && one.head === head;
     const [name, line, dash, yaxis] = looks[one.metric]
       || [`entropy, layer ${one.layer} head ${one.head}`, OKABE_ITO[one.layer % 6], ["solid", "dash", "dashdot", "dot"][one.head % 4], "y3"];
-    if (looks[one.metric] || chosen) told.push(`${name} ${digits(values[place])}`);
+    if (looks[one.metric] || chosen) readings.push(`${name} ${digits(values[place])}`);
     return {
-      type: "scatter", mode: "lines", x: steps, y: Array.from(values), name, yaxis, opacity: yaxis !== "y3" || chosen ? 1 : 0.55,
-      line: { color: line, dash, width: chosen ? 3 : 2 }, hovertemplate: `${name} %{y:.3f}, %{x:,} samples<extra></extra>`,
+      type: "scatter", mode: "lines", x: stops, y: Array.from(values), name, yaxis, opacity: yaxis !== "y3" || chosen ? 1 : 0.55,
+      line: { color: line, dash, width: chosen ? 3 : 2 }, hovertemplate: `${name} %{y:.3f}, %{x:,} ${run.counted}<extra></extra>`,
     };
   });
   draw("toy-curves", traces, {
     height: 460, margin: { l: 8, r: 8, t: 26, b: 8 }, annotations: [panelKey(1, "all tokens", "each token"), panelKey(0.64, "validation", "training"),
-      { ...panelKey(0.29), text: "thick: the chosen head" }], xaxis: axis("training samples seen", { anchor: "y3" }), hovermode: "closest",
+      { ...panelKey(0.29), text: "thick: the chosen head" }], xaxis: axis(run.counted === "samples" ? "training samples seen" : "gradient updates made", { anchor: "y3" }), hovermode: "closest",
     yaxis: axis("accuracy", { domain: [0.72, 1], range: [-0.04, 1.04] }), yaxis2: axis("loss", { domain: [0.36, 0.64], rangemode: "tozero" }),
     yaxis3: axis("entropy", { domain: [0, 0.29], range: [-0.04, 1.04] }),
-    shapes: [{ type: "line", x0: step, x1: step, y0: 0, y1: 1, yref: "paper", line: { color: colour("ink"), width: 1.5, dash: "dot" } }],
+    shapes: [{ type: "line", x0: stop, x1: stop, y0: 0, y1: 1, yref: "paper", line: { color: colour("ink"), width: 1.5, dash: "dot" } }],
   });
-  by("toy-readout").textContent = `At ${samples(steps[place])}: ${told.join("; ")}.`;
+  by("toy-readout").textContent = `At ${moment(run, stops[place])}: ${readings.join("; ")}.`;
 }
 
 function drawToy() {
   const run = currentRun();
-  const steps = checkpoints(run);
-  const step = steps[Number(by("toy-step").value)] ?? 0;
-  by("toy-step-text").textContent = steps.length ? `${samples(step)} (${Number(by("toy-step").value) + 1} of ${steps.length})` : "none";
-  by("toy-step").setAttribute("aria-valuetext", samples(step));
-  drawMap(run, step);
-  drawCurves(run, step);
+  const stops = checkpoints(run);
+  const stop = stops[Number(by("toy-step").value)] ?? 0;
+  by("toy-step-text").textContent = stops.length ? `${moment(run, stop)} (${Number(by("toy-step").value) + 1} of ${stops.length})` : "none";
+  by("toy-step").setAttribute("aria-valuetext", moment(run, stop));
+  drawMap(run, stop);
+  drawCurves(run, stop);
 }
 
 function chooseScope() {
-  const steps = checkpoints(currentRun());
-  by("toy-step").max = String(Math.max(0, steps.length - 1));
+  const stops = checkpoints(currentRun());
+  by("toy-step").max = String(Math.max(0, stops.length - 1));
   by("toy-step").value = by("toy-step").max;
-  by("toy-step").disabled = by("toy-play").disabled = steps.length < 2;
+  by("toy-step").disabled = by("toy-play").disabled = stops.length < 2;
   drawToy();
 }
 

@@ -191,13 +191,15 @@ def test_a_resume_of_something_else_is_refused(llama, tokenizer, problems, tmp_p
         "keep_tokens": {"keep_tokens": 1},
     }[change]
     field = "weights" if change == "model" else change
-    with pytest.raises(ValueError, match=rf"cannot resume .*: {field} was .*; use the earlier settings"):
+    with pytest.raises(
+        ValueError, match=rf"holds another run \(.*\b{field}: .* there, .* here.*\); choose another directory"
+    ):
         measure(**{**arguments, **changed}, out=tmp_path / "out", resume=True)
 
 
 def test_a_finished_measurement_is_not_overwritten(llama, problems, tmp_path):
     first = measure(llama, problems[:2], PAIR, tmp_path / "out")
-    with pytest.raises(ValueError, match="already holds a measurement; pass --resume"):
+    with pytest.raises(ValueError, match="is not empty; choose another directory, or --resume"):
         measure(llama, problems[:2], PAIR, tmp_path / "out")
     again = measure(llama, problems[:2], PAIR, tmp_path / "out", resume=True)
     pd.testing.assert_frame_equal(first, again, check_exact=True)
@@ -206,7 +208,7 @@ def test_a_finished_measurement_is_not_overwritten(llama, problems, tmp_path):
 def test_a_foreign_directory_is_left_alone(llama, problems, tmp_path):
     (tmp_path / "problems").mkdir()
     (tmp_path / "problems" / "homework.parquet").write_bytes(b"mine")
-    with pytest.raises(ValueError, match="of another program"):
+    with pytest.raises(ValueError, match=r"holds 'problems' and no fingerprint\.json: no run to resume"):
         measure(llama, problems, PAIR, tmp_path, resume=True)
     assert (tmp_path / "problems" / "homework.parquet").read_bytes() == b"mine"
 

@@ -93,7 +93,9 @@ def test_paper_mode_compares_two_models(tmp_path, capsys):
     runs = json.loads((tmp_path / "x" / "verdicts.json").read_text())
     assert [run["claim"] for run in runs] == ["wen2024/fig6", "wen2024/fig6-model"]
     assert [verdict["estimate"] for verdict in runs[1]["verdicts"]] == [0.0]  # the same model twice
-    assert runs[0]["command"] == "cotlens entropy --limit 2 --paper-mode --against builtin --threads 1"
+    assert (
+        runs[0]["command"] == "cotlens entropy --limit 2 --paper-mode --against builtin --threads 1 --out runs/again"
+    )
     assert main(["entropy", "--conditions", "no_cot", "--against", "builtin", "--out", str(tmp_path / "y")]) == 2
     assert "add cot" in capsys.readouterr().err
 

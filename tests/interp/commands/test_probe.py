@@ -136,7 +136,7 @@ def test_effects_that_are_there_are_found_and_noise_only_at_the_stated_rate():
     clear = found[(found["metric"] == "effect_p") & (found["value"] < 0.05)]
     assert set(zip(clear["layer"], clear["head"])) == {(1, 1)}
     wide = found[(found["layer"] == 1) & (found["head"] == 1)].pivot_table(
-        index="at", columns="metric", values="value"
+        index="step", columns="metric", values="value"
     )
     assert (wide["effect_low"] < wide["effect"]).all()
     assert np.allclose(wide["effect"], (clean - edited[3]).mean(0).numpy(), atol=1e-6)

@@ -1,4 +1,4 @@
-"""The board: every verdict once, other text untouched."""
+"""The ledger: every verdict once, other text untouched."""
 
 import math
 import threading
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from interp.core.ledger import END, START, board, enter, stored, with_board
+from interp.core.ledger import END, START, enter, ledger_table, stored, with_table
 from interp.core.verdict import judged
 from interp.statistics import Interval
 from probes.base.atomic import write_json
@@ -24,8 +24,8 @@ def cells(line: str) -> list[str]:
     return line.replace("\\|", "¦").strip("| ").split(" | ")
 
 
-def test_the_board_has_a_line_for_each_claim_and_for_each_test():
-    text = board([run("wen2024/fig2", "make A"), run("wen2024/fig3b", "make B", low=-1.0)])
+def test_the_ledger_has_a_line_for_each_claim_and_for_each_test():
+    text = ledger_table([run("wen2024/fig2", "make A"), run("wen2024/fig3b", "make B", low=-1.0)])
     claims, tests = (part.splitlines() for part in text.split("<details>"))
     claims, tests = ([cells(line) for line in lines if line.startswith("| `")] for lines in (claims, tests))
     assert [line[::2] for line in claims] == [["`wen2024/fig2`", "✅"], ["`wen2024/fig3b`", "❔"]]
@@ -47,21 +47,21 @@ def test_the_board_has_a_line_for_each_claim_and_for_each_test():
 def test_controls_and_checks_are_not_counted_as_evidence(part, counts):
     found = run("wen2024/fig2")
     found["verdicts"] = [replace(v, part=part) for v in found["verdicts"]]
-    line = next(line for line in board([found]).splitlines() if line.startswith("| `"))
+    line = next(line for line in ledger_table([found]).splitlines() if line.startswith("| `"))
     assert cells(line)[-1] == ("✅" if counts else "a control only")
 
 
-def test_the_board_replaces_what_is_between_the_markers_only():
+def test_the_table_replaces_what_is_between_the_markers_only():
     text = f"# Title\n{START}\nold\n{END}\nrest\n"
-    once = with_board(text, "| new |")
+    once = with_table(text, "| new |")
     assert once == f"# Title\n{START}\n| new |\n{END}\nrest\n"
-    assert with_board(once, "| new |") == once
+    assert with_table(once, "| new |") == once
 
 
 @pytest.mark.parametrize("text", ["", START, END, f"{END}{START}", f"{START}{END}{START}{END}"])
 def test_a_file_without_its_two_markers_is_refused(text):
     with pytest.raises(ValueError, match="once each and in this order"):
-        with_board(text, "| new |")
+        with_table(text, "| new |")
 
 
 def test_new_verdicts_replace_those_of_the_same_claim(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.collections import PathCollection
 
 from interp.figures.style import attention_map, new_figure, save_figures, training_curves
-from probes.rows import concat, setting, table
+from probes.rows import concat, table
 
 LABELS = {"run": "r", "condition": "cot", "unit": "0", "scope": "test"}
 
@@ -17,10 +17,10 @@ def curves():
         "accuracy": [0.1, 0.5, 1.0], "token_accuracy": [0.5, 0.7, 1.0], "loss": [0.7, 0.3, 0.0],
         "train_loss": [0.7, 0.4, 0.1],
     }.items():  # fmt: skip
-        parts.append(table(**LABELS, metric=metric, value=values, step=steps))
+        parts.append(table(**LABELS, metric=metric, value=values, samples=steps))
     for head in range(2):
         parts.append(
-            table(**LABELS, metric="entropy_min", value=[1.0, 0.5, 0.1 * head], step=steps, layer=0, head=head)
+            table(**LABELS, metric="entropy_min", value=[1.0, 0.5, 0.1 * head], samples=steps, layer=0, head=head)
         )
     return concat(parts)
 
@@ -32,7 +32,7 @@ def maps():
     needed = np.array([[1, 0, 1, 0], [0, 1, 0, 1]])
     for query in range(2):
         for key in range(4):
-            place = {"setting": setting(query=query + 2, key=key), **LABELS}
+            place = {"query": query + 2, "key": key, **LABELS}
             for head in range(2):
                 value = float(attention[query, key])
                 parts.append(table(metric="attention", value=value, layer=0, head=head, **place))

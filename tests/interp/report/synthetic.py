@@ -74,10 +74,10 @@ def _tokens(units: list[str], layers: int, heads: int, conditions: tuple[str, ..
     return pd.concat(tables, ignore_index=True)
 
 
-def toy_run(directory: Path, seeds: int = 2, steps: tuple[int, ...] = (1000, 2000, 3000)) -> Path:
-    """A run of wen2024/fig3b: attention of 2 heads at several steps, for the test inputs and for two of them."""
+def toy_run(directory: Path, seeds: int = 2, moments: tuple[int, ...] = (1000, 2000, 3000)) -> Path:
+    """A run of wen2024/fig3b: attention of 2 heads at several moments, for the test inputs and for two of them."""
     generator = np.random.default_rng(1)
-    tables = [_toy_seed(str(seed), steps, generator) for seed in range(seeds)]
+    tables = [_toy_seed(str(seed), moments, generator) for seed in range(seeds)]
     rows.write(directory / "rows.parquet", rows.concat(tables))
     config = {"claim": "wen2024/fig3b", "preset": "smoke", "seeds": seeds, "hostile": HOSTILE[0]}
     provenance = {"python": "3.11", "machine": "x", "packages": {"numpy": "2"}, "commit": "abc"}
@@ -85,31 +85,31 @@ def toy_run(directory: Path, seeds: int = 2, steps: tuple[int, ...] = (1000, 200
     return directory
 
 
-def _toy_seed(seed: str, steps: tuple[int, ...], generator) -> pd.DataFrame:
+def _toy_seed(seed: str, moments: tuple[int, ...], generator) -> pd.DataFrame:
     setting, queries, n_keys = "d_model=32 k=2 n=8", (8, 9), 10
     common = {"run": f"cot,seed={seed}", "condition": "cot", "unit": seed}
     tables = []
-    for step in steps:
+    for samples in moments:
         for scope in ("test", "input 0", "input 1"):
-            places = [f"{setting} key={key} query={query}" for query in queries for key in range(n_keys)]
-            at = {"setting": places, "step": step, "scope": scope, **common}
+            query, key = np.repeat(queries, n_keys), np.tile(np.arange(n_keys), len(queries))
+            at = {"setting": setting, "samples": samples, "scope": scope, **common}
+            places = {"query": query, "key": key, **at}
             for head in range(2):
                 weights = generator.dirichlet(np.ones(n_keys), 2).ravel()
-                tables.append(rows.table(metric="attention", layer=0, head=head, value=weights, **at))
+                tables.append(rows.table(metric="attention", layer=0, head=head, value=weights, **places))
             mask = [float(key in (query - 8, 5)) for query in queries for key in range(n_keys)]
-            tables.append(rows.table(metric="dependency", value=mask, **at))
+            tables.append(rows.table(metric="dependency", value=mask, **places))
             if scope != "test":
-                keys = [f"{setting} key={key}" for key in range(n_keys)]
                 bits = generator.integers(0, 2, n_keys).astype(float)
-                tables.append(rows.table(metric="token", value=bits, setting=keys, step=step, scope=scope, **common))
+                tables.append(rows.table(metric="token", value=bits, key=range(n_keys), **at))
     evaluated = list(range(0, 3001, 250))
-    curve = {"setting": setting, "scope": "validation", "step": evaluated, **common}
+    curve = {"setting": setting, "scope": "validation", "samples": evaluated, **common}
     for metric in ("accuracy", "token_accuracy", "loss", "train_loss"):
         tables.append(rows.table(metric=metric, value=generator.uniform(0, 1, len(evaluated)), **curve))
     for head in range(2):
         entropy = generator.uniform(0, 1, len(evaluated))
         tables.append(rows.table(metric="entropy_min", layer=0, head=head, value=entropy, **curve))
-    judged = {"setting": setting, "scope": "test", "step": steps[-1], **common}
+    judged = {"setting": setting, "scope": "test", "samples": moments[-1], **common}
     metrics = ["top1_hit", "dependency_mass", "test_accuracy"]
     values = [*generator.uniform(0.2, 0.4, 2), 1.0]  # a model that has learned, with attention that is not one-hot
     tables.append(rows.table(metric=metrics, value=values, **judged))

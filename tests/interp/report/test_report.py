@@ -20,7 +20,7 @@ from interp.report import build, write_report
 from interp.report.board import Entry, board_html, entries, forest
 from interp.report.pack import visible
 from interp.report.pretrained import declared_pairs, pretrained_data
-from interp.report.sources import command, read_runs
+from interp.report.sources import read_runs, reproduction
 from interp.report.toy import toy_data
 from probes import rows
 from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
@@ -106,9 +106,9 @@ def test_verdicts_and_reproduction_are_told(text):
 
 def test_commands_to_reproduce():
     claim = load_claims()["wen2024/fig2"]
-    seven = command(claim, "smoke", {"claim": claim.id, "seeds": 7})
-    assert seven == "cotlens claims run wen2024/fig2 --preset smoke --seeds 7"
-    assert command(claim, "demo", {"claim": claim.id}) == "cotlens demo"
+    seven = reproduction(claim, "smoke", {"claim": claim.id, "seeds": 7})
+    assert seven == "cotlens claims run wen2024/fig2 --preset smoke --seeds 7 --out runs/again"
+    assert reproduction(claim, "demo", {"claim": claim.id}) == "cotlens demo --out runs/again"
     config = {
         "command": "entropy",
         "model": "a b",
@@ -116,8 +116,8 @@ def test_commands_to_reproduce():
         "limit": None,
         "paper_mode": True,
     }
-    own = command(claim, "own", config)
-    assert own == "cotlens entropy --model 'a b' --conditions cot no_cot --paper-mode"
+    own = reproduction(claim, "own", config)
+    assert own == "cotlens entropy --model 'a b' --conditions cot no_cot --paper-mode --out runs/again"
 
 
 def verdict(low: float, high: float, estimate: float = 1.0) -> Verdict:
@@ -193,7 +193,7 @@ def test_a_judged_measurement_is_on_the_board(against, tmp_path):
     table = judged_measurement(tmp_path, against)
     (run,) = read_runs([tmp_path])
     assert run.judgements[0].verdicts == tuple(load_claims()["wen2024/fig6"].judge(table))
-    assert run.judgements[0].command == "cotlens entropy --model tiny"
+    assert run.judgements[0].command == "cotlens entropy --model tiny --out runs/again"
     assert [j.claim.id for j in run.judgements[1:]] == ["wen2024/fig6-model"] * against
     found = entries(load_claims(), [run])
     assert sum(entry.run is run for entry in found) == 1 + against

@@ -67,9 +67,3 @@ def test_part_of_an_optimiser_is_refused(lost):
         checkpoint.restore_adam(trained(0)[1], tensors, started=True)
     with pytest.raises(KeyError, match="of 0 parameters instead of 2"):
         checkpoint.restore_adam(trained(0)[1], {}, started=True)
-
-
-def test_another_configuration_is_refused_by_name(tmp_path):
-    checkpoint.require_same(tmp_path, {"a": (1, 2)}, {"a": [1, 2]})
-    with pytest.raises(ValueError, match=r"another configuration \(a: 1 there, 2 here, b: None there, 3 here\)"):
-        checkpoint.require_same(tmp_path, {"a": 2, "b": 3}, {"a": 1})

@@ -49,9 +49,9 @@ def test_training_rows_are_the_history(result):
     table = training_rows(result.history, **LABELS)
     for metric in ("accuracy", "token_accuracy", "loss", "train_loss"):
         found = table[table["metric"] == metric]
-        assert found["step"].tolist() == [0, 512, 1024, 1536, 2048]
+        assert found["samples"].tolist() == [0, 512, 1024, 1536, 2048]
         assert found["value"].tolist() == [getattr(e, metric) for e in result.history]
-    entropies = table[table["metric"] == "entropy_min"].set_index(["step", "layer", "head"])["value"]
+    entropies = table[table["metric"] == "entropy_min"].set_index(["samples", "layer", "head"])["value"]
     assert len(entropies) == 5 * 2 * 2
     for e in result.history:
         assert [[entropies[e.samples, layer, head] for head in range(2)] for layer in range(2)] == [
@@ -76,7 +76,7 @@ def test_outcome_rows_of_a_solved_and_a_censored_run(result):
 
 
 def test_dependence_rows_are_the_attention_on_the_secret_bits(result, patterns):
-    table = with_settings(dependence_rows(result, TASK, **LABELS))
+    table = dependence_rows(result, TASK, **LABELS)
     assert len(table) == 4 * 2 * 2 * TASK.k
     for layer in range(2):
         for head in range(2):
@@ -92,7 +92,7 @@ def test_dependence_rows_are_the_attention_on_the_secret_bits(result, patterns):
 
 
 def test_attention_rows_are_the_mean_map_and_the_mask(result, patterns):
-    table = with_settings(attention_rows(result.model, TASK, result.test, result.samples, **LABELS))
+    table = attention_rows(result.model, TASK, result.test, result.samples, **LABELS)
     attention = table[table["metric"] == "attention"].set_index(["layer", "head", "query", "key"])["value"]
     assert len(attention) == 2 * 2 * TASK.k * TASK.n_ctx
     for place, value in attention.items():
@@ -106,10 +106,10 @@ def test_attention_rows_are_the_mean_map_and_the_mask(result, patterns):
 
 def test_single_inputs_are_kept_with_their_tokens(result, patterns):
     table = attention_rows(result.model, TASK, result.test, 7, **LABELS, n_inputs=2)
-    assert (table["step"] == 7).all()
+    assert (table["samples"] == 7).all()
     assert set(table["scope"]) == {"test", "input 0", "input 1"}
     for i in range(2):
-        own = with_settings(table[table["scope"] == f"input {i}"])
+        own = table[table["scope"] == f"input {i}"]
         tokens = own[own["metric"] == "token"].sort_values("key")["value"].tolist()
         assert tokens == result.test.inputs[i].tolist()
         attention = own[own["metric"] == "attention"].set_index(["layer", "head", "query", "key"])["value"]

@@ -30,18 +30,18 @@ def accuracies(condition: str, group: str, seed: int, step: int, length: float, 
     shares = np.clip(1 - 0.5 * np.log2(np.array(LENGTHS) / length), 0, 1)
     where = [setting(group=group, length=one, **places) for one in LENGTHS]
     place = labels(condition, group, seed)
-    return table(metric="accuracy", value=shares.tolist(), setting=where, step=step, **place)
+    return table(metric="accuracy", value=shares.tolist(), setting=where, update=step, **place)
 
 
 def test_the_length_reached_is_where_the_accuracy_crosses():
     rows = concat(
         table(
-            metric="accuracy", value=shares, step=step, setting=[setting(group="C6", length=n) for n in (5, 10, 20)],
-            **labels("theory", "C6", 0),
+            metric="accuracy", value=shares, update=step, **labels("theory", "C6", 0),
+            setting=[setting(group="C6", length=n) for n in (5, 10, 20)],
         )
         for step, shares in enumerate(([1.0, 0.95, 0.85], [0.8, 0.9, 1.0], [1.0, 1.0, 0.9], [1.0, 0.4, 0.4]))
     )  # fmt: skip
-    far = reach(with_settings(rows)).set_index("step")["value"]
+    far = reach(with_settings(rows)).set_index("update")["value"]
     assert far[0] == pytest.approx(np.log2(10) + 0.5)
     assert far[1] == pytest.approx(np.log2(2.5)), "it fails at the shortest"
     assert far[2] == pytest.approx(np.log2(20)), "exactly 0.9 is reached"
@@ -57,7 +57,7 @@ def trainings(c6, s5, s5_loss=1.0, condition: str = "theory") -> pd.DataFrame:
                 length *= 1 + 0.02 * seed
                 tables.append(accuracies(condition, group, seed, 100 * (index + 1), length))
                 loss = factor * 0.1 * 0.5**index
-                place = {"setting": setting(group=group, length=5), "step": 100 * (index + 1)}
+                place = {"setting": setting(group=group, length=5), "update": 100 * (index + 1)}
                 tables.append(table(metric="loss", value=loss, **place, **labels(condition, group, seed)))
     return concat(tables)
 
@@ -111,7 +111,7 @@ def self_training(own, same=(2, 2, 2, 2), right: float = 1.0) -> pd.DataFrame:
                 length *= 1 + 0.01 * seed
                 tables.append(accuracies(condition, "S5", seed, 100 * stage, length, stage=stage))
                 share = (right if "self" in name and stage else 1.0) - 0.001 * seed
-                place = {"setting": setting(group="S5", stage=stage), "step": 100 * stage}
+                place = {"setting": setting(group="S5", stage=stage), "update": 100 * stage}
                 tables.append(table(metric="label_accuracy", value=share, **place, **labels(condition, "S5", seed)))
     return concat(tables)
 
@@ -216,7 +216,7 @@ def ladder(length_of) -> pd.DataFrame:
         length = length_of(facts, action.n_points, action.is_simply_transitive, action.is_solvable)
         for seed in SEEDS:
             tables.append(accuracies("theory", group, seed, 100, length * (1 + 0.01 * seed * (facts % 5))))
-            place = {"setting": setting(group=group, length=5), "step": 100}
+            place = {"setting": setting(group=group, length=5), "update": 100}
             tables.append(table(metric="loss", value=0.1, **place, **labels("theory", group, seed)))
         tables.append(targets("theory", group, 5, lambda _: 0.5, lambda _: 0.4))
     return concat(tables)

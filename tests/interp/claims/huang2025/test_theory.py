@@ -30,7 +30,7 @@ class Records:
     """Rows of runs, put into a table at the end: many small tables are slow."""
 
     def __init__(self) -> None:
-        self.columns: dict[str, list] = {name: [] for name in ("run", "condition", "unit", "setting", "step")}
+        self.columns: dict[str, list] = {name: [] for name in ("run", "condition", "unit", "setting", "update")}
         self.columns |= {"metric": [], "value": []}
 
     def add(self, run: TheoryRun, metrics: dict[str, float], step: int, **places: int) -> None:

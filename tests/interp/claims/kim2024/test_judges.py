@@ -134,7 +134,7 @@ def levels(**solved_at) -> pd.DataFrame:
     for condition, updates in solved_at.items():
         for step in range(4):
             place = {"d": 16, "k": 8, "n": 1, "eta": 1.5}
-            common = {"run": condition, "condition": condition, "unit": SEEDS, "step": step}
+            common = {"run": condition, "condition": condition, "unit": SEEDS, "update": step}
             parts.append(table(metric="sup_error", value=np.ones(10), setting=setting(**place), **common))
             for level, update in enumerate(updates, start=1):
                 value = np.full(10, 1.0 if step >= update else 0.9)
@@ -164,7 +164,7 @@ def training(losses: dict[str, float], ratios: dict[str, float]) -> pd.DataFrame
     rng, parts = np.random.default_rng(0), []
     for regime, loss in losses.items():
         for step in (0, 100):
-            common = {"run": regime, "condition": regime, "unit": SEEDS, "step": step, "scope": "test"}
+            common = {"run": regime, "condition": regime, "unit": SEEDS, "samples": step, "scope": "test"}
             value = np.full(10, 0.7 if step == 0 else loss) + 0.001 * rng.normal(size=10)
             parts += [
                 table(metric="loss", value=value, setting=setting(d=64, k=32), **common),

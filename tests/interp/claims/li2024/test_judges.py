@@ -141,7 +141,7 @@ def fig5_rows(step_time: float, pattern_time: float, final: float = 0.97) -> pd.
             "other_pattern_same_step": other_pattern, "same_pattern_same_step": 1 - other_step - other_pattern,
             "loss": other_pattern,
         }  # fmt: skip
-        common = {"run": "r", "condition": "cot", "unit": str(seed), "scope": "test", "step": steps}
+        common = {"run": "r", "condition": "cot", "unit": str(seed), "scope": "test", "update": steps}
         parts += [table(metric=kind, value=values, **common) for kind, values in kinds.items()]
     return concat(parts)
 

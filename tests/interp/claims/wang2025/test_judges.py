@@ -14,10 +14,14 @@ def outcomes(claim: str, rows: pd.DataFrame) -> dict[str, str]:
     return {v.part: v.outcome for v in load_claims()[f"wang2025/{claim}"].judge(rows)}
 
 
-def row(metric: str, value: float, seed: int, condition: str = "c", step: int = 0, layer: int = -1, **settings):
+def row(
+    metric: str, value: float, seed: int, condition: str = "c", samples: int = 0, update: int = 0, layer: int = -1,
+    **settings,
+):  # fmt: skip
     """One row; a little noise by seed keeps intervals open."""
-    place = {"run": f"{condition}{seed}", "condition": condition, "unit": str(seed), "step": step, "layer": layer}
-    return table(metric=metric, value=float(value), setting=setting(**settings), **place)
+    place = {"run": f"{condition}{seed}", "condition": condition, "unit": str(seed), "layer": layer}
+    moment = {"samples": samples, "update": update}
+    return table(metric=metric, value=float(value), setting=setting(**settings), **moment, **place)
 
 
 @pytest.mark.parametrize(("error", "outcome"), [(1e-7, "supported"), (0.0, "supported"), (0.01, "refuted")])
@@ -48,8 +52,8 @@ def stages(late: float = 0.0) -> pd.DataFrame:
             for stage in range(3):
                 error = (0.0 if step > 2 * stage else 0.8) + (late if step > 2 * stage else 0.0) + 0.001 * seed
                 place = {"k": 4, "n": 5, "queries": 20, "sequences": 100, "hop": 2**stage, "trained": "W_KQ"}
-                tables.append(row("error", error, seed, step=step, **place))
-                tables.append(row("loss", 2 * error, seed, step=step, **place))
+                tables.append(row("error", error, seed, update=step, **place))
+                tables.append(row("loss", 2 * error, seed, update=step, **place))
     return concat(tables)
 
 
@@ -78,11 +82,11 @@ def mixture(learned_at: dict[int, int]) -> pd.DataFrame:
                 place = {"k": 4, "n": 5, "queries": 20, "sequences": 100, "trained": "W_KQ"}
                 learned = step >= learned_at[layer]
                 tables.append(
-                    row("mass", (0.98 if learned else 0.05) + 0.001 * seed, seed, step=step, layer=layer, **place)
+                    row("mass", (0.98 if learned else 0.05) + 0.001 * seed, seed, update=step, layer=layer, **place)
                 )
                 read = learned and step == 4
                 for metric, value in (("loss", 0.0 if read else 0.9), ("error", 0.0 if read else 0.8)):
-                    tables.append(row(metric, value + 0.0001 * seed, seed, step=step, hop=2**layer, **place))
+                    tables.append(row(metric, value + 0.0001 * seed, seed, update=step, hop=2**layer, **place))
     return concat(tables)  # fmt: skip
 
 
@@ -112,7 +116,7 @@ def encoders(mixture: float, alone: float, doubling: float, three: float, told_4
         reached = {"head_mixture": mixture, "head_own_mixture": mixture, "head_hardest": alone, "token_mixture": 0.2}
         for condition, accuracy in reached.items():
             for hop, value in ((1, 1.0), (2, 1.0), (4, accuracy + noise)):
-                tables.append(row("accuracy", value, seed, condition, step=100, k=4, n=5, hop=hop))
+                tables.append(row("accuracy", value, seed, condition, samples=100, k=4, n=5, hop=hop))
         for condition in ("head_mixture", "head_own_mixture"):
             tables.append(row("mass", doubling + noise, seed, condition, layer=2, mask=2, hop=4))
             tables.append(row("probe_accuracy", 0.99, seed, condition, layer=1, hop=2))
@@ -151,7 +155,7 @@ def against(cot: float, easier: float, cut: str = "", control: float = 0.2) -> l
         for condition, value in samples.items():
             metric = "censored_at" if condition in (cut, "no_cot") else "sample_complexity"
             tables.append(row(metric, value * (1 + 0.01 * seed), seed, condition, k=4, n=5))
-        tables.append(row("accuracy", control + 0.01 * seed, seed, "no_cot", step=100, k=4, n=5, hop=4))
+        tables.append(row("accuracy", control + 0.01 * seed, seed, "no_cot", samples=100, k=4, n=5, hop=4))
     # The ratio of the two is the same for every seed but for this.
     tables[1]["value"] *= 1.05
     return list(outcomes("cot-vs-curriculum", concat(tables)).values())

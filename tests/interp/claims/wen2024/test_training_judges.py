@@ -7,7 +7,7 @@ import pandas as pd
 
 from interp.claims.wen2024._runs import ParityRun
 from interp.core.claim import load_claims
-from probes.rows import concat, setting, table
+from probes.rows import concat, table
 
 BUDGET = 1_000_000
 
@@ -35,7 +35,11 @@ def run_rows(
     tables = [
         table(metric=list(outcome), value=list(outcome.values()), scope="test", setting=place, **common),
         table(
-            metric="accuracy", value=np.where(after, accuracy, 0.5), step=steps.astype(int), setting=place, **common
+            metric="accuracy",
+            value=np.where(after, accuracy, 0.5),
+            samples=steps.astype(int),
+            setting=place,
+            **common,
         ),
     ]
     for layer, final in enumerate(entropies or [entropy]):
@@ -45,7 +49,7 @@ def run_rows(
                 table(
                     metric="entropy_min",
                     value=curve,
-                    step=steps.astype(int),
+                    samples=steps.astype(int),
                     layer=layer,
                     head=head,
                     setting=place,
@@ -54,10 +58,10 @@ def run_rows(
             )
     for layer, rates in enumerate(hits):
         for query, rate in enumerate(rates):
-            at = f"{place} {setting(query=query)}"
-            tables.append(table(metric="top1_hit", value=rate, layer=layer, head=0, setting=at, **common))
+            at = {"layer": layer, "head": 0, "query": query, "setting": place}
+            tables.append(table(metric="top1_hit", value=rate, **at, **common))
             final = (entropies or [entropy])[layer]
-            tables.append(table(metric="row_entropy", value=final, layer=layer, head=0, setting=at, **common))
+            tables.append(table(metric="row_entropy", value=final, **at, **common))
     return concat(tables)
 
 
