@@ -1,4 +1,4 @@
-"""cotlens claims: list the claims, run and judge them, draw the board."""
+"""cotlens claims: list the papers' claims, run and judge them, show and recompute what was found."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,26 +8,42 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from interp.cli import parse
-from interp.core.claim import find_claims, load_claims
+from interp.core.claim import Claim, find_claims
+from interp.core.protocol import RESULTS
 
 if TYPE_CHECKING:
     from interp.core.engine import Engine
 
 USAGE = """usage: cotlens claims list [--json FILE]
+       cotlens claims show ID
        cotlens claims run ID... [--preset smoke|cpu|paper] [--seeds N] [--out DIR] [--resume] [--workers N]
-                                 [--engine local|ray] [--address CLUSTER] [--item-gpus G]
-       cotlens claims board [--results FILE] [--readme FILE]
+       cotlens claims judge ID... | all [--write]
+       cotlens claims declare ID... [--preset cpu|paper] [--seeds N] [--first-unit N]
+       cotlens claims severity ID... | all [--draws N]
 
-cotlens claims run --help explains the options.
+cotlens claims run --help explains the options of run; likewise the others.
 """
+PresetName = Literal["smoke", "cpu", "paper"]
 
 
 @dataclass(frozen=True)
 class List:
-    """The claims of every paper."""
+    """The claims of every paper, with what was concluded."""
 
+    results: Path = RESULTS
+    """Published results."""
     json: Path | None = None
     """Also write the list as JSON to this file."""
+
+
+@dataclass(frozen=True)
+class Show:
+    """One claim's page: what the paper says, what was found, and how it was tested."""
+
+    id: tyro.conf.Positional[str]
+    """A claim id, such as wen2024/fig2."""
+    results: Path = RESULTS
+    """Published results."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +52,12 @@ class Run:
 
     ids: tyro.conf.Positional[tuple[str, ...]]
     """Claim ids, such as wen2024/fig2, or all."""
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    preset: PresetName = "cpu"
     """Seconds, minutes on two cores, or the paper's own numbers."""
     seeds: int | None = None
     """Seeds per setting instead of the preset's number."""
+    first_unit: int | None = None
+    """The first seed, or the first problem, instead of the preset's; confirmatory runs use fresh ones."""
     out: Path = Path("runs/claims")
     """Directory; each claim gets one of its own in it."""
     resume: bool = False
@@ -52,52 +70,81 @@ class Run:
     """With --engine ray: the cluster, such as auto or ray://host:10001; otherwise one is started on this machine."""
     item_gpus: float = 0.0
     """With --engine ray: GPUs of each item; 0.25 puts four on one."""
-    record: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Also enter the verdicts into this JSON file, replacing earlier ones of the same claims."""
+    record: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Also publish rows, judgement, figures and provenance there, usually results, in place of earlier ones."""
 
 
 @dataclass(frozen=True)
-class Board:
-    """The committed verdicts as a Markdown table."""
+class Judge:
+    """Compute verdicts anew from published rows, and compare them with the published ones."""
 
-    results: Path = Path("results/verdicts.json")
-    """Verdicts to show."""
-    readme: Path | None = None
-    """Put the table between the board markers of this file instead of printing it."""
+    ids: tyro.conf.Positional[tuple[str, ...]] = ("all",)
+    """Claim ids, or all that are published."""
+    results: Path = RESULTS
+    """Published results."""
+    write: bool = False
+    """Replace judgements, figures and pages that differ."""
+
+
+@dataclass(frozen=True)
+class Declare:
+    """Write the protocols of claims; they count from the commit that they enter."""
+
+    ids: tyro.conf.Positional[tuple[str, ...]]
+    """Claim ids."""
+    preset: PresetName = "cpu"
+    """The preset that will be run."""
+    seeds: int | None = None
+    """Seeds per setting instead of the preset's number."""
+    first_unit: int | None = None
+    """The first seed or problem; none that a published run has used."""
+    results: Path = RESULTS
+    """Where protocols and published results stand."""
+
+
+@dataclass(frozen=True)
+class Severity:
+    """How often each judge would be wrong, in simulated worlds where the truth is known."""
+
+    ids: tyro.conf.Positional[tuple[str, ...]] = ("all",)
+    """Claim ids, or all."""
+    draws: int = 300
+    """Simulated experiments in each world."""
+    json: Path | None = None
+    """Also write the table as JSON to this file."""
 
 
 def main(arguments: Sequence[str]) -> None:
     """Runs one of the subcommands."""
-    commands = {"list": (List, list_claims), "run": (Run, run_claims), "board": (Board, show_board)}
+    from interp.commands import claims_ledger as ledger
+
+    commands = {
+        "list": (List, ledger.list_claims),
+        "show": (Show, ledger.show_claim),
+        "run": (Run, run_claims),
+        "judge": (Judge, ledger.judge_claims),
+        "declare": (Declare, ledger.declare_claims),
+        "severity": (Severity, ledger.simulate_claims),
+    }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
         return
     name, *rest = arguments
     if name not in commands:
-        raise ValueError(f"unknown subcommand {name!r}; use list, run or board")
+        raise ValueError(f"unknown subcommand {name!r}; use {', '.join(commands)}")
     kind, action = commands[name]
     action(parse(kind, rest, f"claims {name}"))
 
 
-def list_claims(options: List) -> None:
-    """Prints id and sentence of every claim."""
-    claims = load_claims()
-    for claim in claims.values():
-        print(f"{claim.id:<20} {claim.sentence}")
-    if options.json is not None:
-        from probes.base.atomic import write_json
-
-        write_json(options.json, [{"id": c.id, "sentence": c.sentence, "test": c.test} for c in claims.values()])
-
-
 def run_claims(options: Run) -> None:
-    """Runs the claims one after another and prints the verdicts."""
+    """Runs the claims one after another and prints verdicts and conclusions."""
     from rich.console import Console
 
     from interp.core.ledger import enter, stored
+    from interp.core.published import publish
     from interp.core.reproduce import command
     from interp.core.runs import check_directory
-    from interp.core.sweep import Pace, run_claim, seeded
+    from interp.core.sweep import Pace, run_claim
     from interp.core.verdict import verdict_table
     from interp.report import write_report
     from probes.base.atomic import remove_leftovers
@@ -112,17 +159,12 @@ def run_claims(options: Run) -> None:
     ledger = options.out / "verdicts.json"
     if (options.out / "report.html").exists() and not ledger.exists():
         raise ValueError(f"{options.out} holds a report.html that no run of claims made; choose another directory")
-    ledgers = [ledger, *([options.record] if options.record else [])]
-    for file in ledgers:
-        stored(file)  # refuses at once what could not be added to
-    presets = [seeded(claim.preset(options.preset), options.seeds) for claim in claims]
-    if options.seeds is not None and all(preset.seeds == 1 for preset in presets):
-        raise ValueError("these claims replicate over problems, not over seeds: --seeds does not apply")
+    stored(ledger)  # refuses at once what could not be added to
+    presets = chosen_presets(claims, options)
     pace = Pace(sum(len(claim.items(preset)) for claim, preset in zip(claims, presets)))
-    again = {"preset": options.preset, "seeds": options.seeds}
-    verdicts = []
+    again = {"preset": options.preset, "seeds": options.seeds, "first_unit": options.first_unit}
     for claim, preset, directory in zip(claims, presets, directories):
-        verdicts += run_claim(
+        record = run_claim(
             claim,
             options.preset,
             directory,
@@ -133,14 +175,25 @@ def run_claims(options: Run) -> None:
             pace=pace,
             report=lambda line: print(line, flush=True),
         )
-    Console().print(verdict_table(verdicts))
-    for verdict in verdicts:
-        print(f"{verdict.claim} {verdict.part}: {verdict.note}")
-    for file in ledgers:
-        enter(file, directories)
+        if options.record is not None:
+            publish(claim, directory, options.record)
+        Console().print(verdict_table(record.judgement.verdicts, title=claim.id))
+        print(f"{claim.id}: {record.judgement.conclusion} ({record.status}; {record.scale})")
+        print(f"{record.judgement.finding}\n")
+    enter(ledger, directories)
     remove_leftovers(options.out)
     write_report([options.out], options.out / "report.html")
     print(f"rows, verdicts and figures are in {options.out}; open {options.out / 'report.html'} in a browser")
+
+
+def chosen_presets(claims: Sequence[Claim], options: Run | Declare) -> list:
+    """The preset of each claim, with the seeds and the first unit asked for."""
+    from interp.core.sweep import seeded
+
+    presets = [claim.preset(options.preset) for claim in claims]
+    if options.seeds is not None and all(preset.seeds == 1 for preset in presets):
+        raise ValueError("these claims replicate over problems, not over seeds: --seeds does not apply")
+    return [seeded(preset, options.seeds, options.first_unit) for preset in presets]
 
 
 def _engine(options: Run) -> "Engine":
@@ -156,16 +209,3 @@ def _engine(options: Run) -> "Engine":
     if options.address is not None or options.item_gpus:
         raise ValueError("--address and --item-gpus need --engine ray")
     return Local(options.workers)
-
-
-def show_board(options: Board) -> None:
-    """Prints the board, or writes it into a README."""
-    from interp.core.ledger import ledger_table, with_table
-    from interp.core.verdict import read_verdicts
-    from probes.base.atomic import write_text
-
-    table = ledger_table(read_verdicts(options.results))
-    if options.readme is None:
-        print(table)
-    else:
-        write_text(options.readme, with_table(options.readme.read_text(encoding="utf-8"), table))

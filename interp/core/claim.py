@@ -101,6 +101,8 @@ class Claim:
     """The work a preset asks for."""
     measure: Callable[[Item, Path], "pd.DataFrame"]
     """Does one item, keeping what it needs to resume in the given directory, and returns its rows."""
+    summary: Callable[["pd.DataFrame"], Any]
+    """What all parts read of the rows, computed once: a tidy table by unit, or several."""
     parts: Callable[[Any], Sequence[Part]]
     """What a preset's rows are judged by, declared before they are measured."""
     finding: str
@@ -134,9 +136,14 @@ class Claim:
             raise ValueError(f"unknown preset {name!r}; the presets are {', '.join(PRESETS)}")
         return self.presets[name]
 
+    def scale_of(self, preset_name: str) -> str:
+        """The scale of a preset, in words; one made for an occasion, such as the demo's, is smaller."""
+        known = self.scale.get(preset_name)
+        return str(known or Scale("smaller", f"the sizes of the {preset_name}"))
+
     def judge(self, table: "pd.DataFrame", preset: Preset) -> Judgement:
         """One verdict for each part, and the conclusion; from rows alone."""
-        verdicts = judge_parts(self.id, self.parts(preset), table)
+        verdicts = judge_parts(self.id, self.parts(preset), self.summary(table))
         return Judgement(self.id, verdicts, conclude(verdicts), filled(self.finding, verdicts))
 
 

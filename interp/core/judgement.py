@@ -14,13 +14,10 @@ The conclusion rests on the primary parts alone, all of which have the role `pap
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from interp.core.parts import NotMeasurable, Part, check_parts
 from interp.core.verdict import Verdict, decided, number, untestable
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ALPHA = 0.05
 Conclusion = Literal["reproduced", "partly reproduced", "not reproduced", "undecided"]
@@ -48,32 +45,35 @@ class Judgement:
         return cls(record["claim"], verdicts, record["conclusion"], record["finding"])
 
 
-def judge_parts(claim: str, parts: Sequence[Part], table: "pd.DataFrame") -> tuple[Verdict, ...]:
-    """One verdict for each part, in order; preconditions first decide which of the others can be tested."""
+def judge_parts(claim: str, parts: Sequence[Part], summary: Any) -> tuple[Verdict, ...]:
+    """One verdict for each part, in order; preconditions come first and decide which of the others can be tested.
+
+    `summary` is what the claim makes of its rows for all parts.
+    """
     check_parts(claim, parts)
     found: dict[str, Verdict] = {}
     for part in parts:
         if part.role == "precondition":
-            found[part.key] = _judged(claim, part, table, 1 - ALPHA)
+            found[part.key] = _judged(claim, part, summary, 1 - ALPHA)
     for part in parts:
         failed = [found[key] for key in part.needs if found[key].outcome != "supported"]
         if failed:
             found[part.key] = untestable(claim, part, f"the precondition {failed[0].name!r} is {failed[0].outcome}")
     primary = [part for part in parts if part.primary and part.key not in found]
-    found |= _holm(claim, primary, table)
+    found |= _holm(claim, primary, summary)
     for part in parts:
         if part.key not in found:
-            found[part.key] = _judged(claim, part, table, 1 - ALPHA)
+            found[part.key] = _judged(claim, part, summary, 1 - ALPHA)
     return tuple(found[part.key] for part in parts)
 
 
-def _holm(claim: str, parts: Sequence[Part], table: "pd.DataFrame") -> dict[str, Verdict]:
+def _holm(claim: str, parts: Sequence[Part], summary: Any) -> dict[str, Verdict]:
     """Verdicts of a family, by Holm's step-down procedure."""
     found: dict[str, Verdict] = {}
     waiting = list(parts)
     while waiting:
         level = 1 - ALPHA / len(waiting)
-        found |= {part.key: _judged(claim, part, table, level) for part in waiting}
+        found |= {part.key: _judged(claim, part, summary, level) for part in waiting}
         # What is not measurable leaves the family: it was never tested.
         undecided = [part for part in waiting if found[part.key].outcome == "inconclusive"]
         if len(undecided) == len(waiting):
@@ -82,13 +82,13 @@ def _holm(claim: str, parts: Sequence[Part], table: "pd.DataFrame") -> dict[str,
     return found
 
 
-def _judged(claim: str, part: Part, table: "pd.DataFrame", level: float) -> Verdict:
-    found = part.estimate(table, level)
+def _judged(claim: str, part: Part, summary: Any, level: float) -> Verdict:
+    found = part.estimate(summary, level)
     if isinstance(found, NotMeasurable):
         return untestable(claim, part, found.reason)
     if abs(found.level - level) > 1e-9:
         raise ValueError(f"{claim}, part {part.key}: an interval of level {found.level}, asked for {level}")
-    return decided(claim, part, found, "" if part.note is None else part.note(table))
+    return decided(claim, part, found, "" if part.note is None else part.note(summary))
 
 
 def conclude(verdicts: Iterable[Verdict]) -> Conclusion:

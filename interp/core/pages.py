@@ -22,14 +22,10 @@ ROLES = {
 }
 
 
-def write_claim_page(claim: Claim, found: "Published") -> None:
-    """Writes `README.md` of one claim's results."""
-    write_text(found.directory / "README.md", claim_page(claim, found))
-
-
 def claim_page(claim: Claim, found: "Published") -> str:
     """Conclusion, finding, figures, every part, the severity of its judge, deviations, and how to run it again."""
-    judgement, provenance = found.judgement, found.provenance
+    record, provenance = found.record, found.provenance
+    judgement = record.judgement
     figures = sorted((found.directory / "figures").glob("*.png"))
     lines = [
         f"# {claim.id}: {judgement.conclusion}",
@@ -38,7 +34,7 @@ def claim_page(claim: Claim, found: "Published") -> str:
         "",
         f"**{judgement.finding}**",
         "",
-        f"*{found.status}* · scale: {found.scale}",
+        f"*{record.status}* · scale: {record.scale}",
         "",
     ]
     lines += [line for file in figures for line in (f"![{file.stem}](figures/{file.name})", "")]
@@ -50,8 +46,19 @@ def claim_page(claim: Claim, found: "Published") -> str:
     for title, text in (("Clarity", claim.clarity), ("What was tried before", claim.history)):
         if text:
             lines += [f"## {title}", "", text, ""]
-    lines += ["## To run it again", "", "```", str(provenance["command"]), "```", "", *_provenance(provenance), ""]
+    lines += ["## To run it again", "", "```", record.command, "```", "", *_provenance(provenance), ""]
     return "\n".join(lines)
+
+
+def declared_page(claim: Claim, preset_name: str = "cpu") -> str:
+    """What would be tested, for a claim that has not been run."""
+    lines = [f"# {claim.id}: not run", "", f"> {claim.sentence}", "", f"Scale: {claim.scale_of(preset_name)}", ""]
+    lines += ["| part | claimed | role | where, why |", "|---|---|---|---|"]
+    for part in claim.parts(claim.preset(preset_name)):
+        where = ". ".join(text for text in (part.source, part.why) if text)
+        lines.append(f"| {_cell(part.name)} | {part.claimed} | {part.role} | {_cell(where)} |")
+    lines += ["", "## How", "", claim.method, "", "## Deviations from the paper", "", claim.deviations, ""]
+    return "\n".join([*lines, "```", f"cotlens claims run {claim.id}", "```", ""])
 
 
 def _table(verdicts: Sequence[Verdict]) -> list[str]:
@@ -80,7 +87,6 @@ def _provenance(provenance: Mapping[str, Any]) -> list[str]:
     packages = provenance.get("packages") or {}
     seconds = provenance.get("seconds")
     facts = {
-        "preset": provenance.get("preset"),
         "commit": provenance.get("commit"),
         "units": _units(provenance.get("units") or []),
         "processor": provenance.get("processor"),
@@ -101,9 +107,9 @@ def ledger_table(found: Sequence["Published"], link: str = "") -> str:
     """One line for each claim: conclusion, scale, status and finding."""
     lines = ["| claim | conclusion | finding |", "|---|---|---|"]
     for one in found:
-        page = f"{link}{one.claim_id}/README.md"
-        conclusion, finding = one.judgement.conclusion, _cell(one.judgement.finding)
-        lines.append(f"| [`{one.claim_id}`]({page}) | {conclusion} ({one.status}) | {finding} |")
+        page = f"{link}{one.record.claim}/README.md"
+        conclusion, finding = one.record.judgement.conclusion, _cell(one.record.judgement.finding)
+        lines.append(f"| [`{one.record.claim}`]({page}) | {conclusion} ({one.record.status}) | {finding} |")
     return "\n".join(lines)
 
 
@@ -113,10 +119,10 @@ def paper_lines(found: Sequence["Published"], link: str = "") -> str:
         "| paper | claims | " + " | ".join(CONCLUSIONS) + " | confirmatory |",
         "|---" * (len(CONCLUSIONS) + 3) + "|",
     ]
-    for paper in sorted({one.claim_id.split("/")[0] for one in found}):
-        of_paper = [one for one in found if one.claim_id.startswith(f"{paper}/")]
-        counts = Counter(one.judgement.conclusion for one in of_paper)
-        sure = sum(one.status == "confirmatory" for one in of_paper)
+    for paper in sorted({one.record.claim.split("/")[0] for one in found}):
+        of_paper = [one for one in found if one.record.claim.startswith(f"{paper}/")]
+        counts = Counter(one.record.judgement.conclusion for one in of_paper)
+        sure = sum(one.record.status == "confirmatory" for one in of_paper)
         cells = [f"[{paper}]({link}{paper}/README.md)", len(of_paper), *(counts[c] for c in CONCLUSIONS), sure]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
@@ -125,10 +131,12 @@ def paper_lines(found: Sequence["Published"], link: str = "") -> str:
 def write_paper_pages(found: Sequence["Published"], results: Path) -> None:
     """Writes a README.md for every paper in `results`."""
     claims = load_claims()
-    for paper in sorted({one.claim_id.split("/")[0] for one in found}):
-        of_paper = [one for one in found if one.claim_id.startswith(f"{paper}/")]
+    for paper in sorted({one.record.claim.split("/")[0] for one in found}):
+        of_paper = [one for one in found if one.record.claim.startswith(f"{paper}/")]
         title = _citation(paper)
-        missing = sorted(c for c in claims if c.startswith(f"{paper}/") and c not in {o.claim_id for o in of_paper})
+        missing = sorted(
+            c for c in claims if c.startswith(f"{paper}/") and c not in {o.record.claim for o in of_paper}
+        )
         lines = [f"# {paper}", "", title, "", ledger_table(of_paper, "../"), ""]
         lines += [f"Not run yet: {', '.join(missing)}.", ""] if missing else []
         write_text(results / paper / "README.md", "\n".join(lines))

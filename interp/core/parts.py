@@ -1,19 +1,17 @@
 """What does a claim say, part by part, and what would decide each? Declared as data, before any row is read.
 
-A part names its role, what is estimated, and which values support it; the estimator is a plain function of the rows
-and a confidence level. `interp.core.judgement` turns rows into one outcome per part and one conclusion per claim.
+A part names its role, what is estimated, and which values support it; the estimator is a plain function of the
+claim's summary of its rows and a confidence level. `interp.core.judgement` turns rows into one outcome per part and
+one conclusion per claim.
 """
 
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from interp.statistics import Interval
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Role = Literal["paper", "precondition", "control", "ours"]
 """paper: a sentence of the paper. precondition: must hold for the others to mean anything. control: a comparison that
@@ -33,8 +31,8 @@ class NotMeasurable:
             raise ValueError("NotMeasurable needs a reason")
 
 
-Estimator = Callable[["pd.DataFrame", float], Interval | NotMeasurable]
-"""(rows, confidence level) -> the estimate with its two-sided interval at that level."""
+Estimator = Callable[[Any, float], Interval | NotMeasurable]
+"""(summary of the rows, confidence level) -> the estimate with its two-sided interval at that level."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ class Part:
     """Keys of preconditions; unless each is supported, the part is not testable here."""
     refuted_at: float | None = None
     """For quantities whose zero means "no evidence", such as a likelihood ratio: refuted only beyond this value."""
-    note: Callable[["pd.DataFrame"], str] | None = None
-    """Facts of the rows that belong beside the estimate."""
+    note: Callable[[Any], str] | None = None
+    """Facts of the summary that belong beside the estimate."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.key):

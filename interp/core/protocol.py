@@ -19,6 +19,8 @@ from interp.core.claim import Claim, Preset
 from probes.base.atomic import read_json, write_json
 
 Status = Literal["confirmatory", "exploratory"]
+RESULTS = Path("results")
+"""Where protocols and published results stand, from the top of a checkout."""
 ROOT = Path(__file__).parents[2]
 """The checkout, or where the packages are installed."""
 SHARED = ("interp/statistics", "interp/core/judgement.py", "interp/core/judging.py", "interp/core/parts.py")

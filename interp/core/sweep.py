@@ -8,13 +8,19 @@ from pathlib import Path
 from interp.core import reproduce
 from interp.core.claim import Claim, Item, Preset
 from interp.core.engine import Engine, Local, clear, rows_file
-from interp.core.runs import run_directory
-from interp.core.verdict import Verdict
+from interp.core.ledger import Record
+from interp.core.protocol import RESULTS, declaration, status
+from interp.core.runs import read_provenance, run_directory
 from interp.figures.style import save_figures
 from probes import rows
 from probes.base import atomic
 
 Report = Callable[[str], None]
+
+
+def seconds_file(out: Path, item: Item) -> Path:
+    """Where the seconds that an item took are kept."""
+    return rows_file(out, item).with_name("seconds.json")
 
 
 class Pace:
@@ -47,35 +53,40 @@ def run_claim(
     workers: int = 1,
     engine: Engine | None = None,
     pace: Pace | None = None,
+    results: Path = RESULTS,
     report: Report = lambda _: None,
-) -> Sequence[Verdict]:
+) -> Record:
     """Runs what is missing of `claim` in `out`, then judges and draws it.
 
     `preset` stands in for the named one, and `command` for the command that would make this run again. `engine` is
-    this machine with so many `workers` unless another is given.
+    this machine with so many `workers` unless another is given. A protocol in `results` that covers this run, and is
+    committed, is kept with its provenance: the run is then confirmatory.
     """
     command = command or reproduce.command("claims", "run", claim.id, options={"preset": preset_name})
     preset = preset or claim.preset(preset_name)
     config = {"claim": claim.id, "preset": preset_name, **asdict(preset)}  # pyright: ignore[reportArgumentType]
-    with run_directory(out, config, resume):
+    declared = declaration(claim, preset_name, preset, results)
+    with run_directory(out, config, resume, declaration=declared and declared.record()):
         items = claim.items(preset)
         _measure_missing(claim, items, out, engine or Local(workers), pace or Pace(len(items)), report)
         table = rows.concat(rows.read(rows_file(out, item)) for item in items)
         rows.write(out / "rows.parquet", table)
-        verdicts = claim.judge(table)
+        known = status(claim, preset_name, preset, read_provenance(out).get("declaration"), results)
+        record = Record(claim.judge(table, preset), preset_name, command, claim.scale_of(preset_name), known)
         save_figures(out / "figures", claim.figures(table))
-        record = {"claim": claim.id, "preset": preset_name, "command": command}
-        atomic.write_json(out / "verdicts.json", [{**record, "verdicts": [v.record() for v in verdicts]}])
-        return verdicts
+        atomic.write_json(out / "verdicts.json", [record.record()])
+        return record
 
 
-def seeded(preset: Preset, seeds: int | None) -> Preset:
-    """`preset` with another number of seeds, if one is given and seeds are what it replicates over."""
-    if seeds is None or preset.seeds == 1:
-        return preset
-    if seeds < 2:
+def seeded(preset: Preset, seeds: int | None, first: int | None = None) -> Preset:
+    """`preset` with another number of seeds, if seeds are what it replicates over, and another first unit."""
+    if seeds is not None and seeds < 2:
         raise ValueError(f"--seeds must be at least 2, got {seeds}: an interval over seeds needs two")
-    return replace(preset, seeds=seeds)  # pyright: ignore[reportArgumentType]
+    if first is not None and first < 0:
+        raise ValueError(f"--first-unit must be 0 or more, got {first}")
+    changes = {} if seeds is None or preset.seeds == 1 else {"seeds": seeds}
+    changes |= {} if first is None else {"first_unit": first}
+    return replace(preset, **changes)  # pyright: ignore[reportArgumentType]
 
 
 def _measure_missing(
@@ -91,4 +102,5 @@ def _measure_missing(
         if item not in missing:
             clear(out, item)  # a kill may have come between its rows and this
     for item, seconds in engine.measured(claim.id, missing, out):
+        atomic.write_json(seconds_file(out, item), round(seconds, 1))
         report(f"{claim.id} {item.name}: {seconds:.0f} s {pace.done()}")

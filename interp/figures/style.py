@@ -4,7 +4,7 @@ One style for the whole suite: colours of Okabe and Ito (distinguishable for col
 alone (line style or marker goes with it), units on every axis.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -63,20 +63,22 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save_figures(directory: Path, figures: Mapping[str, Figure]) -> list[Path]:
-    """Writes each figure as PNG and PDF, atomically; returns the PNG paths."""
+METADATA = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None, "Creator": None}}
+"""Without a date and a version two runs of the same rows give the same file."""
+
+
+def save_figures(directory: Path, figures: Mapping[str, Figure], kinds: Sequence[str] = ("png", "pdf")) -> list[Path]:
+    """Writes each figure in every one of `kinds`, atomically; returns the paths of the first kind."""
     directory.mkdir(parents=True, exist_ok=True)
     remove_leftovers(directory)
     for name, figure in figures.items():
-        for suffix in ("png", "pdf"):
-            # Without a date two runs of the same rows give the same file.
-            metadata = {"Software": None} if suffix == "png" else {"CreationDate": None}
-            with styled():
+        for kind in kinds:
+            with styled(), matplotlib.rc_context({"svg.hashsalt": "cotlens"}):
                 write_file(
-                    directory / f"{name}.{suffix}",
-                    lambda path, f=figure, s=suffix, m=metadata: f.savefig(path, format=s, metadata=m),
+                    directory / f"{name}.{kind}",
+                    lambda path, f=figure, k=kind: f.savefig(path, format=k, metadata=METADATA[k]),
                 )
-    return [directory / f"{name}.png" for name in figures]
+    return [directory / f"{name}.{kinds[0]}" for name in figures]
 
 
 def training_curves(rows: pd.DataFrame, title: str) -> Figure:

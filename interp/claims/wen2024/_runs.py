@@ -68,11 +68,13 @@ class ParityRuns:
 
     runs: tuple[ParityRun, ...]
     seeds: int
+    first_unit: int = 0
 
     @property
     def items(self) -> list[Item]:
         """One item for each run and seed; all seeds of a run stand together."""
-        return [replace(run, seed=seed).item for run in self.runs for seed in range(self.seeds)]
+        seeds = range(self.first_unit, self.first_unit + self.seeds)
+        return [replace(run, seed=seed).item for run in self.runs for seed in seeds]
 
 
 def measure_run(item: Item, work: Path, snapshots: int = 0) -> pd.DataFrame:

@@ -43,6 +43,7 @@ def a_claim(part: Part = PART, size: Size | None = None) -> Claim:
         presets=dict.fromkeys(("smoke", "cpu", "paper"), size or Size()),
         items=lambda preset: [Item(str(seed)) for seed in range(preset.seeds)],
         measure=lambda item, work: pd.DataFrame(),
+        summary=lambda rows: rows,
         parts=lambda preset: [part],
         finding="{gain}",
         figures=lambda table: {},

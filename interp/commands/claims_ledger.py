@@ -1,0 +1,170 @@
+"""cotlens claims list, show, judge, declare and severity: what `results/` holds, and whether it can be believed."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interp.core.claim import Claim, find_claims, load_claims
+from interp.core.published import Published, all_published, claim_of, judged_again, read_published, refresh
+from interp.core.verdict import Verdict
+
+if TYPE_CHECKING:
+    from interp.commands.claims import Declare, Judge, List, Severity, Show
+
+CLOSE = 1e-6
+"""Relative difference of estimates that another machine's arithmetic may make."""
+
+
+def list_claims(options: "List") -> None:
+    """One line for each claim: conclusion, status and sentence."""
+    found = {one.record.claim: one.record for one in all_published(options.results)}
+    claims = load_claims()
+    listed = []
+    for claim_id in sorted(claims):
+        claim, record = claims[claim_id], found.get(claim_id)
+        said = f"{record.judgement.conclusion}, {record.status}" if record else "not run"
+        print(f"{claim.id:<32} {said:<32} {claim.sentence}")
+        listed.append(
+            {
+                "id": claim.id,
+                "sentence": claim.sentence,
+                "conclusion": record.judgement.conclusion if record else None,
+                "status": record.status if record else None,
+                "scale": record.scale if record else None,
+                "finding": record.judgement.finding if record else None,
+            }
+        )
+    if options.json is not None:
+        from probes.base.atomic import write_json
+
+        write_json(options.json, listed)
+
+
+def show_claim(options: "Show") -> None:
+    """The claim's page in the terminal: published results if there are any, else what would be tested."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from interp.core.pages import claim_page, declared_page
+
+    (claim,) = find_claims([options.id])
+    published = (options.results / claim.id / "judgement.json").is_file()
+    page = claim_page(claim, read_published(claim.id, options.results)) if published else declared_page(claim)
+    Console().print(Markdown(page))
+
+
+def judge_claims(options: "Judge") -> None:
+    """Recomputes the verdicts of published claims; differences are listed and, with --write, entered."""
+    chosen = _published(options.ids, options.results)
+    differing = 0
+    for found in chosen:
+        claim = claim_of(found)
+        again = judged_again(claim, found, options.results)
+        complaints = differences(found, again.judgement.verdicts)
+        if again.judgement.conclusion != found.record.judgement.conclusion or again.status != found.record.status:
+            complaints.append(
+                f"conclusion {again.judgement.conclusion} ({again.status}), "
+                f"published {found.record.judgement.conclusion} ({found.record.status})"
+            )
+        print(f"{claim.id:<32} {again.judgement.conclusion}, {again.status}{'' if not complaints else ': DIFFERS'}")
+        for complaint in complaints:
+            print(f"    {complaint}")
+        differing += bool(complaints)
+        if options.write:
+            refresh(claim, options.results)
+    if options.write:
+        write_pages(options.results)
+    elif differing:
+        raise ValueError(f"{differing} of {len(chosen)} claims differ from {options.results}; --write enters them")
+    print(f"{len(chosen)} claims judged from their published rows")
+
+
+def differences(found: Published, verdicts: Sequence[Verdict]) -> list[str]:
+    """What differs between published verdicts and `verdicts`, in words."""
+    published = {v.key: v for v in found.record.judgement.verdicts}
+    if list(published) != [v.key for v in verdicts]:
+        return [f"parts {[v.key for v in verdicts]}, published {list(published)}"]
+    complaints = []
+    for v in verdicts:
+        earlier = published[v.key]
+        if v.outcome != earlier.outcome or not _close(v, earlier):
+            complaints.append(f"{v.key}: {v.outcome} {v.interval}, published {earlier.outcome} {earlier.interval}")
+        elif (v.threshold, v.direction, v.role, v.primary) != (
+            earlier.threshold, earlier.direction, earlier.role, earlier.primary,
+        ):  # fmt: skip
+            complaints.append(
+                f"{v.key}: claimed {v.claimed} as {v.role}, published {earlier.claimed} as {earlier.role}"
+            )
+    return complaints
+
+
+def _close(one: Verdict, other: Verdict) -> bool:
+    pairs = [(one.estimate, other.estimate), (one.low, other.low), (one.high, other.high)]
+    return all(
+        (a is None) == (b is None) and (a is None or b is None or math.isclose(a, b, rel_tol=CLOSE, abs_tol=CLOSE))
+        for a, b in pairs
+    )
+
+
+def declare_claims(options: "Declare") -> None:
+    """Writes protocols; refuses units that a published run of the same claim has used."""
+    from interp.commands.claims import chosen_presets
+    from interp.core.protocol import declare
+
+    claims = find_claims(options.ids)
+    presets = chosen_presets(claims, options)
+    for claim, preset in zip(claims, presets):
+        _require_fresh(claim, preset, options.results)
+    for claim, preset in zip(claims, presets):
+        print(f"{declare(claim, options.preset, preset, options.results)}")
+    print("commit these files before the run begins: cotlens claims run with the same options is then confirmatory")
+
+
+def _require_fresh(claim: Claim, preset, results: Path) -> None:
+    if not (results / claim.id / "judgement.json").is_file():
+        return
+    used = {int(unit) for unit in read_published(claim.id, results).provenance["units"] if unit.isdigit()}
+    wanted = set(range(preset.first_unit, preset.first_unit + max(preset.seeds, 1)))
+    if used & wanted:
+        raise ValueError(
+            f"{claim.id}: a published run used the units {min(used & wanted)} to {max(used & wanted)} already; "
+            f"declare fresh ones with --first-unit {max(used) + 1} or more"
+        )
+
+
+def simulate_claims(options: "Severity") -> None:
+    """The severity table of the claims that have worlds."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from interp.core.severity import severity
+    from probes.base.atomic import write_json
+
+    rows = [row for claim in find_claims(list(options.ids)) for row in severity(claim, options.draws)]
+    table = Table(title=f"{options.draws} draws of each world")
+    for column in ("claim", "world", "part", "truth", "right", "wrong"):
+        table.add_column(column)
+    for row in rows:
+        style = "red" if row.above_nominal else None
+        words = (row.claim, row.world, row.part, str(row.truth).lower(), f"{row.right:.2f}", f"{row.wrong:.3f}")
+        table.add_row(*words, style=style)
+    Console().print(table)
+    if options.json is not None:
+        write_json(options.json, [row.record() for row in rows])
+
+
+def write_pages(results: Path) -> None:
+    """Writes the pages of papers anew from what is published."""
+    from interp.core.pages import write_paper_pages
+
+    write_paper_pages(list(all_published(results)), results)
+
+
+def _published(ids: Sequence[str], results: Path) -> list[Published]:
+    if list(ids) == ["all"]:
+        found = list(all_published(results))
+        if not found:
+            raise ValueError(f"{results} holds no published claim")
+        return found
+    return [read_published(claim.id, results) for claim in find_claims(list(ids))]
