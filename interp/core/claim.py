@@ -150,10 +150,10 @@ class Claim:
 CLAIMS: dict[str, Claim] = {}
 
 
-def seed_batches(seeds: int, size: int) -> Iterator[list[int]]:
-    """Seeds 0..seeds-1 in batches that train together."""
-    for first in range(0, seeds, size):
-        yield list(range(first, min(first + size, seeds)))
+def seed_batches(seeds: int, size: int, first: int = 0) -> Iterator[list[int]]:
+    """Seeds first..first+seeds-1 in batches that train together."""
+    for start in range(first, first + seeds, size):
+        yield list(range(start, min(start + size, first + seeds)))
 
 
 def register(claim: Claim) -> Claim:

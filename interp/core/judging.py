@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from interp.core.parts import NotMeasurable
-from interp.statistics import Interval, binomial_interval, cautious_mean, growth_comparison
+from interp.statistics import Interval, binomial_interval, cautious_mean, power_exponent
 
 UNBOUNDED, SHARE = (-np.inf, np.inf), (0.0, 1.0)
 """Bounds of a quantity: none, and those of a share, an accuracy or an attention mass."""
@@ -58,7 +58,7 @@ def growth_exponent(
         return NotMeasurable("fewer than two sizes have a value that is not censored")
     if sizes.value_counts().min() < 2:
         return NotMeasurable("a size has one seed only")
-    found = growth_comparison(
+    return power_exponent(
         sizes.to_numpy(float),
         values.to_numpy(float),
         censored.to_numpy(bool),
@@ -66,4 +66,3 @@ def growth_exponent(
         level=level,
         rng=0,
     )
-    return found.power_exponent

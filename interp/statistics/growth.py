@@ -101,27 +101,12 @@ def growth_comparison(
     """
     check_level(level)
     runs = Runs.checked(k, y, censored, resolution)
-    sizes, counts = np.unique(runs.k, return_counts=True)
-    if counts.min() < 2:
-        raise ValueError(
-            f"growth_comparison: one seed at k = {sizes[counts.argmin()]:g}; "
-            "the bootstrap needs at least 2 per k, so add seeds, or use growth_fits for the fits alone"
-        )
-    if n_resamples < 100:
-        raise ValueError(f"growth_comparison: n_resamples {n_resamples}; expected at least 100")
-    generator = np.random.default_rng(rng)
-    weights = np.empty((n_resamples, len(runs.k)))
-    for size, n in zip(sizes, counts):
-        draws = generator.multinomial(n - 1, np.full(n, 1 / n), size=n_resamples)
-        weights[:, runs.k == size] = draws * (n / (n - 1))
     fits = fit_laws(runs, np.ones((1, len(runs.k))))
-    resampled = fit_laws(runs, weights)
-    t = float(stdtrit(len(runs.k) - len(sizes), (1 + level) / 2))
+    resampled = fit_laws(runs, _resampled(runs, rng, n_resamples))
+    t = _quantile(runs, level)
 
     def interval(value: float, replicates: Float[np.ndarray, "resample"]) -> Interval:
-        low, high = central_range(replicates, float(ndtr(-t)))
-        method = "expanded percentile bootstrap of seeds within k"
-        return Interval(value, low, high, level, len(runs.k), method)
+        return _percentiles(runs, value, replicates, level)
 
     def over(law: str) -> Interval:
         gap = point["exponential"].log_likelihood - point[law].log_likelihood
@@ -141,6 +126,53 @@ def growth_comparison(
         n_censored=int(runs.censored.sum()),
         n_unidentified=int(np.isnan(resampled["power"].slope).sum()),
     )
+
+
+def power_exponent(
+    k: Real[np.ndarray, "run"],
+    y: Real[np.ndarray, "_"],
+    censored: Bool[np.ndarray, "_"],
+    *,
+    resolution: Number,
+    rng: Rng,
+    level: Number = 0.95,
+    n_resamples: int = 999,
+) -> Interval:
+    """`growth_comparison(...).power_exponent`, to the last digit, without the time that the other laws take."""
+    check_level(level)
+    runs = Runs.checked(k, y, censored, resolution)
+    value = fit_laws(runs, np.ones((1, len(runs.k))), ("power",))["power"].slope[0]
+    replicates = fit_laws(runs, _resampled(runs, rng, n_resamples), ("power",))["power"].slope
+    return _percentiles(runs, float(value), replicates, level)
+
+
+def _resampled(runs: Runs, rng: Rng, n_resamples: int) -> Float[np.ndarray, "resample run"]:
+    """Weights of the runs in each resample, stratified by k."""
+    sizes, counts = np.unique(runs.k, return_counts=True)
+    if counts.min() < 2:
+        raise ValueError(
+            f"growth_comparison: one seed at k = {sizes[counts.argmin()]:g}; "
+            "the bootstrap needs at least 2 per k, so add seeds, or use growth_fits for the fits alone"
+        )
+    if n_resamples < 100:
+        raise ValueError(f"growth_comparison: n_resamples {n_resamples}; expected at least 100")
+    generator = np.random.default_rng(rng)
+    weights = np.empty((n_resamples, len(runs.k)))
+    for size, n in zip(sizes, counts):
+        draws = generator.multinomial(n - 1, np.full(n, 1 / n), size=n_resamples)
+        weights[:, runs.k == size] = draws * (n / (n - 1))
+    return weights
+
+
+def _quantile(runs: Runs, level: Number) -> float:
+    """Student's t, with one degree of freedom less for every k."""
+    return float(stdtrit(len(runs.k) - len(np.unique(runs.k)), (1 + level) / 2))
+
+
+def _percentiles(runs: Runs, value: float, replicates: Float[np.ndarray, "resample"], level: Number) -> Interval:
+    low, high = central_range(replicates, float(ndtr(-_quantile(runs, level))))
+    method = "expanded percentile bootstrap of seeds within k"
+    return Interval(value, low, high, level, len(runs.k), method)
 
 
 def _first(law: str, fits: LawFits) -> GrowthFit:

@@ -1,5 +1,6 @@
 """What are the maximum-likelihood parameters of each growth law? Many bootstrap resamples are fitted at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from jaxtyping import Bool, Float
 from interp.statistics.censored import CensoredFits, censored_fits
 from interp.statistics.interval import Number, checked
 
+LAWS = ("exponential", "linear", "power")
 _SIGMA_MIN = 1e-4  # keeps double precision ample however fine the resolution
 _GRID = np.linspace(0, 1, 17)
 _GOLDEN = (np.sqrt(5) - 1) / 2
@@ -53,16 +55,12 @@ class LawFits:
     log_likelihood: Float[np.ndarray, "resample"]
 
 
-def fit_laws(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> dict[str, LawFits]:
-    """All laws on all resamples; a resample without an uncensored run has log-likelihood 0 and NaN parameters."""
+def fit_laws(
+    runs: Runs, weights: Float[np.ndarray, "resample run"], names: Sequence[str] = LAWS
+) -> dict[str, LawFits]:
+    """The laws called `names` on all resamples; one without an uncensored run has log-likelihood 0, NaN parameters."""
     defined = (weights[:, ~runs.censored] > 0).any(1)
-    laws = {
-        "exponential": _log_linear(runs, runs.k, weights[defined]),
-        "linear": _linear(runs, weights[defined]),
-        "power": _log_linear(runs, np.log(runs.k), weights[defined]),
-    }
-    with np.errstate(over="ignore"):
-        laws["power"] = replace(laws["power"], start=np.exp(laws["power"].start))
+    laws = {name: _FITS[name](runs, weights[defined]) for name in names}
 
     def spread(values: Float[np.ndarray, "fit"], missing: float) -> Float[np.ndarray, "resample"]:
         full = np.full(len(weights), missing)
@@ -78,6 +76,16 @@ def fit_laws(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> dict[str
         )
         for law, fit in laws.items()
     }
+
+
+def _exponential(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> LawFits:
+    return _log_linear(runs, runs.k, weights)
+
+
+def _power(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> LawFits:
+    found = _log_linear(runs, np.log(runs.k), weights)
+    with np.errstate(over="ignore"):
+        return replace(found, start=np.exp(found.start))
 
 
 def _log_linear(
@@ -147,3 +155,6 @@ def _fits(
     weights: Float[np.ndarray, "resample run"],
 ) -> CensoredFits:
     return censored_fits(design, response, runs.censored, weights, sigma_floor=runs.sigma_floor)
+
+
+_FITS = {"exponential": _exponential, "linear": _linear, "power": _power}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from interp.statistics import decide, growth_comparison, growth_fits
+from interp.statistics import decide, growth_comparison, growth_fits, power_exponent
 
 LAWS = {
     "exponential": lambda k, a, b: a + b * k,
@@ -186,6 +186,15 @@ def test_same_seed_same_result_and_fast():
         for rng in (1, np.random.default_rng(1))
     )
     assert first == second
+
+
+def test_the_exponent_alone_is_that_of_the_comparison():
+    rng = np.random.default_rng(3)
+    k, y, censored = simulated("power", (3000, 2), seeds=4, sigma=0.5, rng=rng, budget=6e4)
+    options = {"resolution": 2048, "rng": 0, "level": 0.9}
+    assert power_exponent(k, y, censored, **options) == growth_comparison(k, y, censored, **options).power_exponent
+    with pytest.raises(ValueError, match="one seed at k"):
+        power_exponent(k[:5], y[:5], censored[:5], **options)
 
 
 def test_unit_of_samples_does_not_matter():
