@@ -58,7 +58,7 @@ class LawFits:
 def fit_laws(
     runs: Runs, weights: Float[np.ndarray, "resample run"], names: Sequence[str] = LAWS
 ) -> dict[str, LawFits]:
-    """The laws called `names` on all resamples; one without an uncensored run has log-likelihood 0, NaN parameters."""
+    """The named laws on all resamples; one without an uncensored run has log-likelihood 0 and NaN parameters."""
     defined = (weights[:, ~runs.censored] > 0).any(1)
     laws = {name: _FITS[name](runs, weights[defined]) for name in names}
 

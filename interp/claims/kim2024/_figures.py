@@ -101,7 +101,7 @@ def weight_map(rows: pd.DataFrame) -> Figure:
         for start in starts:
             axes.axhline(start - 0.5, color="0.4", linewidth=0.8)
         axes.set(
-            title=f"Weights after one step, d = {d}, k = {k}, seed 0",
+            title=f"Weights after one step, d = {d}, k = {k}, first seed",
             xlabel="key position: bits, then nodes (circle: child; grey: masked)",
             ylabel="node, level by level",
         )

@@ -3,38 +3,27 @@
 One step from zero is taken for every size, number of samples n, step size and seed. Success is a rollout accuracy of
 at least 99.9% and an error of the root below 0.1 on every test input. The step size 1.5 d^2 was chosen inside the
 window in which one step works: with a larger step the two children hold all of the attention, but unequally. Two
-parts are ours and not the theorem's: that n = d^2 samples are too few (an effect of small d), and that steps can be
-too large.
+parts are ours and not the theorem's: that n = d^2 samples are too few (an effect of small d), and that a step of
+order d^2 can be too large.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from interp.claims.kim2024._runs import (
-    ACCURATE,
-    LINK,
-    SUP_ERROR,
-    answer_rows,
-    generators,
-    planted,
-    true_values,
-)
-from interp.core.claim import Claim, Item, register, seed_batches
-from interp.core.judging import growth_exponent, share_verdict
-from interp.core.verdict import Verdict, judged
+from interp.claims.kim2024._runs import ACCURATE, LINK, SUP_ERROR, answer_rows, generators, planted, true_values
+from interp.claims.kim2024._thm5 import first_success, outcomes, parts, published, summary
+from interp.claims.kim2024._worlds_one_step import one_step_worlds
+from interp.core.claim import Claim, Item, Scale, register, seed_batches
 from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "kim2024/thm5"
-EXPONENT = 2.0
-"""n = Omega(d^(2 + eps)) samples suffice for every eps > 0: success starts at no more than about d^2."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +46,8 @@ class Thm5:
     seeds: int
     batch: int
     """Seeds that are trained in one batch."""
+    first_unit: int = 0
+    """The first seed."""
 
 
 def half_octaves(low: int, high: int) -> tuple[int, ...]:
@@ -86,11 +77,11 @@ def items(preset: Thm5) -> list[Item]:
     """One batch of seeds of one size each; the large sizes come first."""
     found = []
     for d, k in sorted({*preset.sizes, *preset.more_sizes}, reverse=True):
-        for seeds in seed_batches(preset.seeds, preset.batch):
+        for seeds in seed_batches(preset.seeds, preset.batch, preset.first_unit):
             parameters = {
                 "d": d, "k": k, "seeds": seeds, "ns": sorted({*preset.ns, d * d}), "steps": list(preset.steps),
                 "step": preset.step, "enough": preset.enough, "n_test": preset.n_test,
-                "judged": (d, k) in preset.sizes,
+                "judged": (d, k) in preset.sizes, "drawn": seeds[0] == preset.first_unit,
             }  # fmt: skip
             found.append(Item(f"d={d},k={k},seeds={seeds[0]}-{seeds[-1]}", parameters))
     return found
@@ -121,87 +112,19 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
             )
             found = answers(weights, forest, test, link, "position")
             tables.append(answer_rows(found, p["seeds"], setting=place, **labels))
-            if enough and chosen and 0 in p["seeds"]:
-                tables.append(_weight_rows(weights[0], forest.needed[0], forest.visible("position"), place, labels))
+            if enough and chosen and p["drawn"]:
+                of_seed = {"unit": str(p["seeds"][0]), "setting": place, **labels}
+                tables.append(_weight_rows(weights[0], forest.needed[0], forest.visible("position"), of_seed))
     return concat(tables)
 
 
-def _weight_rows(weights, needed, visible, place: str, labels: dict[str, str]) -> pd.DataFrame:
+def _weight_rows(weights, needed, visible, labels: dict[str, str]) -> pd.DataFrame:
     """The first seed's W where it is not masked, and the tree beside it."""
     query, key = visible.nonzero().T.tolist()
-    common = {"unit": "0", "scope": "weights", "setting": place, "query": query, "key": key, **labels}
+    common = {"scope": "weights", "query": query, "key": key, **labels}
     return concat(
         table(metric=metric, value=values[visible].tolist(), **common)
         for metric, values in (("weight", weights), ("dependency", needed.float()))
-    )
-
-
-def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
-    """By size, n, step size and seed: the metrics as columns, and whether the step succeeded."""
-    tested = with_settings(rows[rows["scope"] == "test"])
-    index = ["d", "k", "n", "eta", "judged", "enough", "chosen", "unit"]
-    found = tested.pivot(index=index, columns="metric", values="value").reset_index()
-    return found.assign(success=(found["accuracy"] >= ACCURATE) & (found["sup_error"] < SUP_ERROR))
-
-
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """By size: enough samples succeed, d^2 fail, the largest step fails; and the growth of the n it takes."""
-    found = outcomes(rows)
-    chosen = found[found["chosen"] == 1]
-    largest = found[(found["eta"] == found["eta"].max()) & (found["enough"] == 1)]
-    verdicts = []
-    for (d, k), of_size in chosen[chosen["judged"] == 1].groupby(["d", "k"]):
-        enough, few = of_size[of_size["enough"] == 1], of_size[of_size["n"] == d * d]
-        far = largest[largest["d"] == d]
-        size, eta = f"(d={d}, k={k})", f"{of_size['eta'].iloc[0]:g} d^2"
-        verdicts += [
-            share_verdict(
-                enough["success"], claim=ID, part=f"one step solves it {size}", expected="nearly all",
-                quantity=f"share of seeds solved by one step of {eta} on n={enough['n'].iloc[0]}", note=_note(enough),
-            ),
-            share_verdict(
-                few["success"], claim=ID, part=f"n = d^2 is too few {size}", expected="hardly any",
-                quantity=f"share of seeds solved by one step of {eta} on n={d * d}", note=_note(few),
-            ),
-            share_verdict(
-                far["success"], claim=ID, part=f"too large a step fails {size}", expected="hardly any",
-                quantity=f"share of seeds solved by one step of {far['eta'].iloc[0]:g} d^2 on the same n",
-                note=_note(far),
-            ),
-        ]  # fmt: skip
-    return [*verdicts, _growth(found)]
-
-
-def _note(runs: pd.DataFrame) -> str:
-    return (
-        f"largest error of the root {runs['sup_error'].median():.3f} (median over seeds); attention on the two "
-        f"children at least {runs['child_mass'].min():.4f}, differing by up to {runs['imbalance'].max():.2f}"
-    )
-
-
-def first_success(found: pd.DataFrame) -> pd.DataFrame:
-    """By size and seed: the smallest n at which some step size succeeds; `censored` where none does at any n."""
-    by_n = found.groupby(["d", "k", "unit", "n"], as_index=False)["success"].any()
-    best = by_n[by_n["success"]].groupby(["d", "k", "unit"], as_index=False)["n"].min()
-    every = by_n.groupby(["d", "k", "unit"], as_index=False).agg(largest=("n", "max"))
-    started = every.merge(best, how="left", on=["d", "k", "unit"])
-    return started.assign(censored=started["n"].isna(), n=started["n"].fillna(started["largest"]))
-
-
-def _growth(found: pd.DataFrame) -> Verdict:
-    started = first_success(found)
-    grid = np.sort(found["n"].unique())
-    medians = ", ".join(f"{n:.0f} at d={d}" for d, n in started.groupby("d")["n"].median().items())
-    never = f"{started['censored'].sum()} of {len(started)} runs never succeeded (censored)"
-    return judged(
-        growth_exponent(started["d"], started["n"], started["censored"], float(np.median(grid[1:] / grid[:-1]))),
-        claim=ID,
-        part="samples needed grow at most as d^2",
-        quantity="exponent p of n ~ d^p at first success",
-        threshold=EXPONENT,
-        direction="below",
-        unit="runs",
-        note=f"median n at first success: {medians}; {never}",
     )
 
 
@@ -210,7 +133,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     from interp.claims.kim2024._figures import phase_diagram, samples_needed, weight_map
 
     found = outcomes(rows)
-    weights = with_settings(rows[rows["scope"] == "weights"])
+    weights = with_settings(rows[rows["scope"] == "weights"])  # of the first seed alone
     drawn = {"phase_diagram": phase_diagram(found), "samples_needed": samples_needed(first_success(found))}
     return drawn | {f"weights_d={d}": weight_map(of_size) for d, of_size in weights.groupby("d")}
 
@@ -222,27 +145,66 @@ register(
             "With teacher forcing, one gradient step from zero on n = Omega(d^(2+eps)) samples with a step size of "
             "order d^2 makes the model compute any k-parity by chain of thought, with vanishing error."
         ),
-        test=(
+        method=(
             f"Success: rollout accuracy of at least {ACCURATE:g} and largest error of the root below {SUP_ERROR:g} "
-            "on the test inputs. By size, shares of seeds with exact 95% intervals: above 0.65 (ten of ten) at "
-            "131,072 samples and a step of 1.5 d^2; below 0.35 (none of ten) at n = d^2; below 0.35 at a step of "
-            "8 d^2 and 131,072 samples, whatever the attention on the children is. The smallest n at which any step "
-            f"size of the grid succeeds grows as d^p with p below {EXPONENT:g} (censored power law, bootstrap over "
-            "seeds)."
+            "on the test inputs, after one gradient step of one size on one number of samples. Shares of seeds have "
+            "exact intervals and are judged at the worst of the sizes. The samples needed by a seed are the smallest "
+            "n of the grid (factors of sqrt(2)) at which any step size of the grid succeeds; their exponent in d is "
+            "a censored power law with a bootstrap over seeds."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: (d, k) = (8, 4) and (16, 8), two seeds"),
+            "cpu": Scale(
+                "smaller",
+                "a theorem for large d, with constants of our choice: d up to 64 (128 for growth), k = d/2, 131,072 "
+                "samples at every d, ten seeds",
+            ),
+            "paper": Scale(
+                "smaller",
+                "a theorem for large d, with constants of our choice: d up to 64 (256 for growth), k = d/2, 131,072 "
+                "samples at every d, 50 seeds",
+            ),
+        },
+        finding=(
+            "One step on a fixed number of samples solved the parity in {solved.estimate:.0%} of {solved.n} seeds at "
+            "the worst of the sizes; the samples needed grew as d to the power {growth}, against the theorem's 2."
         ),
         deviations=(
             "The theorem is asymptotic and leaves its constants open; these are ours. The link function is piecewise "
             "quadratic and linear with slopes up to 2.67, the step 1.5 d^2 (the paper: of order d^(2 + eps/16)), the "
-            "number of samples 131,072 at every d (the paper: of order d^(2 + eps)). cpu: (d, k) = (16, 8) to (64, "
-            "32), and (128, 64) where the growth with d is fitted; 2048 test inputs, ten seeds. paper: up to (256, "
-            "128) and a million samples, 50 seeds; the paper has no experiment for the theorem. Constants that work "
-            "at every d of the range are what the theorem promises. The smoke preset is far smaller still: it tests "
-            "the code, not the claim."
+            "number of samples 131,072 at every d (the paper: of order d^(2 + eps)), k = d/2. cpu: (d, k) = (16, 8) "
+            "to (64, 32), and (128, 64) where the growth with d is fitted; 2048 test inputs, ten seeds. paper: up to "
+            "(256, 128) and a million samples, 50 seeds; the paper has no experiment for the theorem. Constants that "
+            "work at every d of the range are what the theorem promises. Since n is fixed, eps falls as d grows, and "
+            "the theorem's bound on the error, d^(-eps/8), cannot be compared between sizes: only an error below "
+            f"{SUP_ERROR:g} is asked for. The smoke preset is far smaller still: it tests the code, not the claim."
+        ),
+        clarity=(
+            "'Sufficiently large' d and constants in Omega, Theta and O that the paper does not give: no finite "
+            "experiment can refute the theorem, a failure only says that these constants do not work at these sizes. "
+            "The bound on n is sufficient and, as its proof goes by a union bound, far from necessary: samples "
+            "needed that grow more slowly than d^2 agree with it, and growth over this range of d, where terms that "
+            "fade with d still matter, does not show the limit. With ten seeds a share above 0.9 cannot be shown, "
+            "even if all succeed."
+        ),
+        history=(
+            "Until the parts were declared, a share counted as high if ten of ten seeds succeeded (cut-offs of 0.65 "
+            "and 0.35, which hold at n = 10 only: 40 of 50 seeds would have passed), each size was judged by "
+            "itself, and the two parts that are not the theorem's (n = d^2 is too few, 8 d^2 is too large) counted "
+            "like the rest. Success starts at 22,000 samples for d = 16 and 40,000 for d = 128, far below the "
+            "theorem's d^2, whose union bound is not tight (noise over signal is of order sqrt(d / n)), and is "
+            "dominated at small d by terms that fade as d grows. At d = 128 the first seeds succeed at 1.4 d^2, so "
+            "d^2 will not stay too few for long. Step sizes have a window: at 131,072 samples all seeds succeed at "
+            "1.5 and 2 d^2 (at d = 128 at 2 and 3 d^2), none up to 1 d^2 and none at 8 d^2, where the children hold "
+            "all of the attention (1.0000) but up to 0.7 apart; the upper end rises with n."
         ),
         presets=PRESETS,
         items=items,
         measure=measure,
-        judge=judge,
+        summary=summary,
+        parts=parts,
+        worlds=one_step_worlds(PRESETS["cpu"]),
+        published=published,
         figures=figures,
     )
 )

@@ -7,7 +7,7 @@ grid (factors of sqrt(2)) at which it fails. Success is a rollout accuracy of at
 largest error, which sampling noise alone comes close to at the small sizes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,20 +15,15 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.kim2024._runs import ACCURATE, LINK, answer_rows, generators, planted, true_values
-from interp.core.claim import Claim, Item, register, seed_batches
-from interp.core.judging import growth_exponent, share_verdict
-from interp.core.verdict import Verdict, judged
-from probes.rows import concat, setting, with_settings
+from interp.claims.kim2024._thm5_noise import KINDS, TOLERATED, breaking_points, outcomes, parts, summary
+from interp.claims.kim2024._worlds_one_step import noise_worlds
+from interp.core.claim import Claim, Item, Scale, register, seed_batches
+from probes.rows import concat, setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "kim2024/thm5-noise"
-KINDS = ("random", "against", "unequal")
-TOLERATED = 0.05
-"""The error, in units of 1/d^2, that must not change the result: at least a hundredth of the signal 2c (d/m)^2."""
-STEEPEST, SHALLOWEST = -2.5, -1.5
-"""Exponents between which the breaking point counts as scaling like d^-2."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +39,7 @@ class Noise:
     n_test: int
     seeds: int
     batch: int
+    first_unit: int = 0
 
 
 ERRORS = (TOLERATED, *(round(0.1 * 2 ** (half / 2), 4) for half in range(-6, 11) if half != -2))
@@ -70,7 +66,7 @@ def items(preset: Noise) -> list[Item]:
             },
         )
         for d, k in sorted(preset.sizes, reverse=True)
-        for seeds in seed_batches(preset.seeds, preset.batch)
+        for seeds in seed_batches(preset.seeds, preset.batch, preset.first_unit)
     ]  # fmt: skip
 
 
@@ -100,61 +96,6 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     return concat(tables)
 
 
-def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
-    """By kind, size, error and seed: whether the step succeeded."""
-    found = with_settings(rows[rows["metric"] == "accuracy"])
-    return found.assign(success=found["value"] >= ACCURATE)
-
-
-def breaking_points(found: pd.DataFrame) -> pd.DataFrame:
-    """By kind, d and seed: the smallest error at which it fails, in units of 1; `censored` if it never does."""
-    index = ["condition", "d", "unit"]
-    broken = found[~found["success"]].groupby(index, as_index=False)["error"].min()
-    every = found.groupby(index, as_index=False).agg(largest=("error", "max"))
-    points = every.merge(broken, how="left", on=index)
-    points = points.assign(censored=points["error"].isna(), error=points["error"].fillna(points["largest"]))
-    return points.assign(size=points["error"] / points["d"] ** 2)
-
-
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """By kind of error: a small one does no harm at any d, and the breaking point scales like d^-2."""
-    found = outcomes(rows)
-    points = breaking_points(found)
-    verdicts = []
-    for kind in KINDS:
-        of_kind = found[(found["condition"] == kind) & (found["error"] <= TOLERATED)]
-        verdicts.append(
-            share_verdict(
-                of_kind.groupby("unit")["success"].all(), claim=ID, part=f"{kind}: small errors do no harm",
-                quantity=f"share of seeds solved at every d with errors up to {TOLERATED:g}/d^2",
-                expected="nearly all",
-            )
-        )  # fmt: skip
-        verdicts += _scaling(kind, points[points["condition"] == kind])
-    return verdicts
-
-
-def _scaling(kind: str, points: pd.DataFrame) -> list[Verdict]:
-    broken = points[points["error"] > 0]  # a seed that fails without any error has no breaking point
-    medians = ", ".join(f"{error:.3g}/d^2 at d={d}" for d, error in broken.groupby("d")["error"].median().items())
-    note = (
-        f"median breaking point {medians}; {len(points) - len(broken)} of {len(points)} runs fail without error, "
-        f"{broken['censored'].sum()} never fail (censored)"
-    )
-    exponent = growth_exponent(broken["d"], broken["size"], broken["censored"], ratio=2**0.5)
-    quantity = "exponent p of breaking point ~ d^p"
-    return [
-        judged(
-            exponent, claim=ID, part=f"{kind}: breaking point falls no faster than d^{STEEPEST:g}", quantity=quantity,
-            threshold=STEEPEST, direction="above", unit="runs", note=note,
-        ),
-        judged(
-            exponent, claim=ID, part=f"{kind}: breaking point falls faster than d^{SHALLOWEST:g}", quantity=quantity,
-            threshold=SHALLOWEST, direction="below", unit="runs", note=note,
-        ),
-    ]  # fmt: skip
-
-
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     """The share of seeds solved against the size of the error, and the breaking point against d."""
     from interp.claims.kim2024._figures import noise_tolerance
@@ -170,25 +111,67 @@ register(
             "The one-step guarantee holds for any gradient oracle whose entries are off by at most O(d^(-2-eps/8)), "
             "even adversarially."
         ),
-        test=(
-            f"Success: rollout accuracy of at least {ACCURATE:g}. For random errors and two adversarial ones: the "
-            f"share of seeds solved at every d with all errors up to {TOLERATED:g}/d^2 has an exact 95% interval "
-            "above 0.65 (ten of ten); and the breaking point, the smallest error at which a seed fails, scales as "
-            f"d^p with the whole interval of p above {STEEPEST:g}, and below {SHALLOWEST:g} (censored power law, "
-            "bootstrap over seeds)."
+        method=(
+            f"Success: rollout accuracy of at least {ACCURATE:g} after one step along the gradient plus an error, of "
+            "three kinds and many sizes. A seed is unharmed if it succeeds without error and with every error up to "
+            f"{TOLERATED:g}/d^2; shares of seeds have exact intervals and are judged at the worst of the sizes. The "
+            "breaking point is the smallest error at which a seed fails; its exponent in d is a censored power law "
+            "with a bootstrap over seeds, its interval open where the smallest error of the grid already breaks a "
+            "seed."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: (d, k) = (8, 4) and (16, 8), two seeds"),
+            "cpu": Scale(
+                "smaller",
+                "a theorem for large d, with constants of our choice: d from 16 to 128, k = d/2, 131,072 samples at "
+                "every d, ten seeds",
+            ),
+            "paper": Scale(
+                "smaller",
+                "a theorem for large d, with constants of our choice: d from 16 to 256, k = d/2, a million samples "
+                "at every d, 50 seeds",
+            ),
+        },
+        finding=(
+            f"With errors up to {TOLERATED:g}/d^2 in every entry of the gradient one step still solved the parity in "
+            "{random_tolerated.estimate:.0%} of {random_tolerated.n} seeds (random errors), "
+            "{against_tolerated.estimate:.0%} (errors against the signal) and {unequal_tolerated.estimate:.0%} "
+            "(errors between the children) at the worst of the sizes; the errors that break it scale as d to the "
+            "power {random_scaling}, {against_scaling} and {unequal_scaling}."
         ),
         deviations=(
             "The constants are ours, as in kim2024/thm5. cpu: n = 131,072 and a step of 2 d^2 at every d from 16 to "
             "128, ten seeds; with n fixed, sampling noise takes a growing share of the tolerance as d grows, which "
-            "can steepen the fitted exponents. paper: up to d = 256 with a million samples, 50 seeds; the paper has "
-            "no experiment for the theorem. The three errors are examples: the theorem is about every error; one "
-            "aligned with the sampled imbalance of the children may be worse. The smoke preset is far smaller still: "
-            "it tests the code, not the claim."
+            "can steepen the fitted exponents: they are therefore no part of the paper's claim, which lets n grow as "
+            "d^(2 + eps). At d = 32 that noise is about as large as the error tolerated. paper: up to d = 256 with a "
+            "million samples, 50 seeds; the paper has no experiment for the theorem. The smoke preset is far "
+            "smaller still: it tests the code, not the claim."
+        ),
+        clarity=(
+            "The theorem is about every error; three kinds are examples of it, and none is adversarial in the "
+            "theorem's sense: signs aligned with the sampled imbalance between the two children would do more harm "
+            "than those of `unequal`, which are fixed beforehand. The constant in O(d^(-2-eps/8)) is not given, so "
+            f"harm at {TOLERATED:g}/d^2 would refute this constant and not the theorem. With ten seeds a share above "
+            "0.9 cannot be shown, even if all succeed."
+        ),
+        history=(
+            "Until the parts were declared, a share counted as high if ten of ten seeds succeeded (a cut-off of "
+            "0.65, which holds at n = 10 only), counted over seeds solved at every d at once; and the exponent was "
+            "judged twice, above -2.5 and below -1.5, as if the paper had said so. Random errors break the step from "
+            "about 0.2/d^2 on, errors between the two children from about 0.1/d^2, errors against the signal only "
+            "from about 1/d^2: what one step cannot bear is children told apart. The intervals of the exponents "
+            "exclude d^-2 but lie within the declared range; the number of nodes and levels that must all hold grows "
+            "with d, and the paper too allows a little less than d^-2. One of ten seeds fails at 0.05/d^2 between "
+            "children, at d = 64. In a trial outside the suite, errors between children with aligned signs broke the "
+            "step at 0.0707/d^2, where the fixed signs did not."
         ),
         presets=PRESETS,
         items=items,
         measure=measure,
-        judge=judge,
+        summary=summary,
+        parts=parts,
+        worlds=noise_worlds(PRESETS["cpu"]),
+        published=lambda rows: rows[rows["metric"] == "accuracy"],
         figures=figures,
     )
 )

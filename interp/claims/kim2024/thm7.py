@@ -3,36 +3,29 @@
 log2 k updates are taken under four conditions: as described in the paper, without the filter, without rounding, and
 with the filter at an eps_0 below 1, as the proof has it. The paper's filter as written does not cascade for eps_0
 below 1 (see `toy_models.tree_parity.filter`), and at these sizes an untrained node's answers deviate by up to 1.7
-from -1; the eps_0 used here is larger and cascades by itself. The proof asks for a step size that keeps every level's
-weights away from half-integers, because two children that round to different integers are driven apart by the next
-steps; a pilot on other seeds chooses it.
+from -1, so that it may not even close the first time; the eps_0 used here is larger and cascades by itself. The proof
+asks for a step size that keeps every level's weights away from half-integers, because two children that round to
+different integers are driven apart by the next steps; a pilot on other seeds chooses it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from interp.claims.kim2024._runs import ACCURATE, LINK, PILOT, generators, planted, true_values
-from interp.core.claim import Claim, Item, register, seed_batches
-from interp.core.judging import share_verdict
-from interp.core.verdict import Verdict
-from probes.rows import concat, setting, table, with_settings
+from interp.claims.kim2024._runs import ACCURATE, LINK, PILOT, SUP_ERROR, generators, planted, true_values
+from interp.claims.kim2024._thm7 import AS_WRITTEN, parts, published, schedule, summary
+from interp.claims.kim2024._worlds_levels import level_worlds
+from interp.core.claim import Claim, Item, Scale, register, seed_batches
+from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "kim2024/thm7"
 CONDITIONS = ("complete", "no_filter", "no_rounding", "as_written")
-AS_WRITTEN = 0.9
-"""An eps_0 below 1, as the proof has it: O(d^-1/2)."""
-FAILURES = {
-    "no_filter": "without the filter it fails",
-    "no_rounding": "without rounding it fails",
-    "as_written": f"the filter as written (eps_0 = {AS_WRITTEN:g}) fails",
-}
 
 
 @dataclass(frozen=True)
@@ -57,6 +50,7 @@ class Thm7:
     n_test: int
     seeds: int
     batch: int
+    first_unit: int = 0
 
 
 PRESETS = {
@@ -88,7 +82,7 @@ def items(preset: Thm7) -> list[Item]:
         )
         for size in sorted(preset.sizes, key=lambda size: -size.d)
         for condition in size.conditions
-        for seeds in seed_batches(preset.seeds, preset.batch)
+        for seeds in seed_batches(preset.seeds, preset.batch, preset.first_unit)
     ]  # fmt: skip
 
 
@@ -137,50 +131,6 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     return concat(tables)
 
 
-def schedule(rows: pd.DataFrame) -> pd.DataFrame:
-    """By condition, size, seed, update (`step`) and level: whether the level is solved, and whether it should be."""
-    found = with_settings(rows[rows["metric"] == "level_accuracy"])
-    return found.assign(solved=found["value"] >= ACCURATE, due=found["update"] >= found["level"])
-
-
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """By size: one level at each update; and which parts of the recipe it needs."""
-    found = schedule(rows)
-    errors = with_settings(rows[rows["metric"] == "sup_error"])
-    verdicts = []
-    for (d, k), of_size in found.groupby(["d", "k"]):
-        size = f"(d={d}, k={k})"
-        for condition in CONDITIONS:
-            runs = of_size[of_size["condition"] == condition]
-            if runs.empty:
-                continue
-            last = runs[runs["update"] == runs["update"].max()]
-            final = errors[(errors["run"].isin(runs["run"])) & (errors["update"] == runs["update"].max())]["value"]
-            root = last[last["level"] == last["level"].max()].set_index("unit")["solved"]
-            on_time = (runs["solved"] == runs["due"]).groupby(runs["unit"]).all()
-            note = (
-                f"step {runs['eta'].iloc[0]:g} d^2, n={runs['n'].iloc[0]}; root solved in {root.sum()} of "
-                f"{len(root)} seeds, every level on time in {on_time.sum()}; largest error of the root "
-                f"{final.median():.3f} (median)"
-            )
-            if condition == "complete":
-                verdicts.append(
-                    share_verdict(
-                        on_time, claim=ID, part=f"level l is solved at update l {size}", expected="nearly all",
-                        quantity="share of seeds in which every level is solved from its own update on, not before",
-                        note=note,
-                    )
-                )  # fmt: skip
-            else:
-                verdicts.append(
-                    share_verdict(
-                        root, claim=ID, part=f"{FAILURES[condition]} {size}", expected="hardly any",
-                        quantity="share of seeds whose root is solved after log2 k updates", note=note,
-                    )
-                )  # fmt: skip
-    return verdicts
-
-
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     """Levels solved against updates, by size and condition."""
     from interp.claims.kim2024._figures import levels_solved
@@ -195,25 +145,67 @@ register(
             "Without teacher forcing, but with a filter on augmented data and integer weights, log2 k end-to-end "
             "updates solve the parity: each level of the tree becomes correct at its own update."
         ),
-        test=(
-            f"A level is solved if all its nodes are right on at least {ACCURATE:g} of the test inputs by rollout. "
-            "By size, shares of seeds with exact 95% intervals: every level solved from its own update on and not "
-            "before, above 0.65 (ten of ten); root solved after log2 k updates without the filter, without rounding, "
-            f"and with the filter as written at eps_0 = {AS_WRITTEN:g}, each below 0.35 (none of ten)."
+        method=(
+            f"A level is solved if all its nodes are right on at least {ACCURATE:g} of the test inputs by rollout, "
+            "before the first update and after each of log2 k. The root counts as solved if it is right on as many "
+            f"and its largest error is below {SUP_ERROR:g}, as in kim2024/thm5. Shares of seeds have exact "
+            "intervals; those of the complete recipe are judged at the worst of the sizes, those of a recipe with "
+            "something left out at each size, without the bound on the error."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: (d, k) = (16, 8), two seeds"),
+            "cpu": Scale(
+                "smaller",
+                "a theorem for large d, with constants of ours: d up to 64, k = d/2, an exact gradient, ten seeds",
+            ),
+            "paper": Scale(
+                "smaller",
+                "a theorem for large d, with constants of ours: d up to 128, k = d/2, an exact gradient, 50 seeds",
+            ),
+        },
+        finding=(
+            "With filter and rounding log2 k updates solved the root in {root.estimate:.0%} of {root.n} seeds at the "
+            "worst of the sizes, and every level became correct at its own update, neither sooner nor later, in "
+            "{on_time.estimate:.0%}."
         ),
         deviations=(
             "The theorem leaves the constants open; these are ours: eps_0 = 1.7 (1.8 at d = 16), n' = d augmented "
-            "inputs, a step between 1.2 and 2.4 d^2 chosen by a pilot on other seeds. cpu: (d, k) = (16, 8), (32, "
-            "16) and (64, 32) with n = 2^18, 2^20 and 2^21, every condition at the first two sizes, the first two "
-            "conditions at the third; ten seeds. paper: up to (128, 64) and n = 2^24, every condition at every size, "
-            "50 seeds; the paper has no experiment for the theorem. The order in which levels are solved is the "
-            "claim and does not depend on the constants, as long as some of them work. The smoke preset is far "
-            "smaller still: it tests the code, not the claim."
+            "inputs, a step between 1.2 and 2.4 d^2 chosen by a pilot on other seeds; the oracle makes no error. "
+            "cpu: (d, k) = (16, 8), (32, 16) and (64, 32) with n = 2^18, 2^20 and 2^21, every condition at the first "
+            "two sizes, the first two conditions at the third; ten seeds. paper: up to (128, 64) and n = 2^24, every "
+            "condition at every size, 50 seeds; the paper has no experiment for the theorem. The order in which "
+            "levels are solved is the claim and does not depend on the constants, as long as some of them work. The "
+            "smoke preset is far smaller still: it tests the code, not the claim."
+        ),
+        clarity=(
+            "The paper's filter needs eps_0 above O(d^(-1/2)) and, for its proof to go through, must close every "
+            "level above a closed one; as written it does not (zeros are not near -1). At these sizes eps_0 = "
+            f"{AS_WRITTEN:g} has a second fault: untrained nodes deviate by more, so that the first level may not "
+            "close at all. What fails here as written is both together; a filter that cascades, at that eps_0, "
+            "would separate them and has not been run. That the filter is needed the paper argues and does not "
+            "state as a theorem; rounding it calls a simplification. At our sizes n = d^(2+eps) with an eps that "
+            "falls from 2.5 to 1.5, so that the bound on the error, exp(-Omega(d^(eps/16))), is nearly the same at "
+            "all of them: that the error falls with d is neither promised nor tested here. With ten "
+            "seeds a share above 0.9 cannot be shown, even if all succeed."
+        ),
+        history=(
+            "Until the parts were declared, a share counted as high if ten of ten seeds succeeded and as low if none "
+            "did (cut-offs of 0.65 and 0.35, which hold at n = 10 only), the error of the root was not judged, and "
+            "what is left out of the recipe counted like the theorem's own statements. Rounding makes the two "
+            "children of a node exactly equal, and then they stay: a difference of 0.4 between them is blown up by "
+            "the next steps of order d^2, to 10 and to hundreds at (16, 8). Without the filter seven of ten seeds "
+            "are solved at (16, 8), some ahead of time: its need shows from four levels on. The same holds of the "
+            "filter as written (none of ten at (32, 16), five at (16, 8)). In a trial outside the suite the first "
+            "closure was missing in four to seven of ten seeds as written, and off-child weights rounded to -1 "
+            "instead of the proof's 0 in 100 of 112 cases at d = 16."
         ),
         presets=PRESETS,
         items=items,
         measure=measure,
-        judge=judge,
+        summary=summary,
+        parts=parts,
+        worlds=level_worlds(PRESETS["cpu"]),
+        published=published,
         figures=figures,
     )
 )

@@ -1,0 +1,64 @@
+"""What do the kim2024 claims decide alike? Shares of seeds at the worst of several sizes, with exact intervals.
+
+The theorems speak of every size at once. The least of m shares is supported only if each of them is, which needs no
+correction; it is refuted if any of them is, so its upper end is the least of m upper ends at 1 - (1 - level) / m.
+"""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from interp.core.parts import NotMeasurable
+from interp.statistics import Interval, binomial_interval
+
+HIGH_PROBABILITY = 0.9
+"""The share of seeds above which a theorem holds with high probability, however many seeds there are."""
+WHY_HIGH_PROBABILITY = (
+    "the theorem's probability tends to 1 and names no size; nine in ten is the least that high probability can mean"
+)
+MOST = 0.5
+WHY_MOST = "ours, and the least that the words can mean: it fails more often than not"
+
+
+def least_share(successes: pd.Series, groups: pd.Series, level: float) -> Interval | NotMeasurable:
+    """The share of seeds that succeed, in the group (a size) where it is smallest; n is the seeds of a group."""
+    if successes.empty:
+        return NotMeasurable("no seed to count")
+    counts = [count for _, *count in _counts(successes, groups)]
+    found = [_exact(*count, level) for count in counts]
+    corrected = [_exact(*count, 1 - (1 - level) / len(counts)) for count in counts]
+    return Interval(
+        min(one.value for one in found),
+        min(one.low for one in found),
+        min(one.high for one in corrected),
+        level,
+        min(one.n for one in found),
+        "Clopper-Pearson" if len(counts) == 1 else f"Clopper-Pearson, least of {len(counts)}",
+    )
+
+
+def greatest_share(successes: pd.Series, groups: pd.Series, level: float) -> Interval | NotMeasurable:
+    """The share of seeds that succeed, in the group where it is largest."""
+    found = least_share(~successes.astype(bool), groups, level)
+    if isinstance(found, NotMeasurable):
+        return found
+    method = found.method.replace("least", "greatest")
+    return Interval(1 - found.value, 1 - found.high, 1 - found.low, level, found.n, method)
+
+
+def counted(successes: pd.Series, groups: pd.Series) -> str:
+    """Successes by group: "10 of 10 at d=16, 9 of 10 at d=32"."""
+    return ", ".join(f"{int(n)} of {size} at d={d}" for d, n, size in _counts(successes, groups))
+
+
+def _counts(successes: pd.Series, groups: pd.Series) -> list[tuple[int, int, int]]:
+    """Each group, which is a number, with its successes and its size."""
+    known, index = np.unique(groups.to_numpy(), return_inverse=True)
+    n = np.bincount(index, successes.to_numpy(float)).round().astype(int)
+    return list(zip(known.tolist(), n.tolist(), np.bincount(index).tolist()))
+
+
+@cache
+def _exact(successes: int, trials: int, level: float) -> Interval:
+    return binomial_interval(successes, trials, level=level)

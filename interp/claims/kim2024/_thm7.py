@@ -1,0 +1,142 @@
+"""What do the rows of kim2024/thm7 say? Levels solved by update, and the declared parts."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from interp.claims.kim2024._parts import (
+    HIGH_PROBABILITY,
+    MOST,
+    WHY_HIGH_PROBABILITY,
+    WHY_MOST,
+    counted,
+    greatest_share,
+    least_share,
+)
+from interp.claims.kim2024._runs import ACCURATE, SUP_ERROR
+from interp.core.parts import NotMeasurable, Part
+from interp.statistics import Interval
+from probes.rows import with_settings
+
+if TYPE_CHECKING:
+    from interp.claims.kim2024.thm7 import Thm7
+
+AS_WRITTEN = 0.9
+"""An eps_0 below 1, as the proof has it: O(d^-1/2)."""
+FAILURES = {
+    "no_filter": ("control", "without the filter it fails"),
+    "no_rounding": ("ours", "without rounding it fails"),
+    "as_written": ("ours", f"the filter as written (eps_0 = {AS_WRITTEN:g}) fails"),
+}
+"""By condition: the role and the name of the part; the paper says of none of them that it fails."""
+
+
+def schedule(rows: pd.DataFrame) -> pd.DataFrame:
+    """By condition, size, seed, update and level: whether the level is solved, and whether it should be."""
+    found = with_settings(rows[rows["metric"] == "level_accuracy"])
+    return found.assign(solved=found["value"] >= ACCURATE, due=found["update"] >= found["level"])
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """By condition, size and seed: `right` (the root, at the end), its `error`, and whether all was `on_time`."""
+    found = schedule(rows)
+    by_run = found.assign(on_time=found["solved"] == found["due"]).groupby(["condition", "d", "k", "unit"])
+    top = found[(found["level"] == found["k"].map(_levels)) & (found["update"] == found["level"])]
+    errors = with_settings(rows[rows["metric"] == "sup_error"])
+    errors = errors[errors["update"] == errors["k"].map(_levels)]
+    index = ["condition", "d", "k", "unit"]
+    found = top.set_index(index)[["solved", "n", "eta"]].rename(columns={"solved": "right"})
+    return found.assign(on_time=by_run["on_time"].min(), error=errors.set_index(index)["value"]).reset_index()
+
+
+def _levels(k: int) -> int:
+    return int(k).bit_length() - 1
+
+
+def parts(preset: "Thm7") -> list[Part]:
+    """The complete recipe solves one level at each update and then the root; parts of it left out, it fails."""
+    common: dict[str, Any] = {
+        "role": "paper",
+        "primary": True,
+        "direction": "above",
+        "threshold": HIGH_PROBABILITY,
+        "unit": "seeds",
+    }
+    complete = [
+        Part(
+            key="root",
+            name="log2 k updates solve the root with high probability at every size",
+            source="Theorem 7: with probability 1 - exp(-d^((eps and 1)/2)) ... in log2 k iterations",
+            quantity=f"share of seeds whose root is right with an error below {SUP_ERROR:g} after log2 k updates, "
+            "least over sizes",
+            estimate=partial(share_complete, of="root"),
+            why=WHY_HIGH_PROBABILITY,
+            note=partial(_note, of="root"),
+            **common,
+        ),
+        Part(
+            key="on_time",
+            name="level l is solved at update l with high probability at every size",
+            source="section 3.3, sketch of proof: each subtask at level l will become solved at time t = l",
+            quantity="share of seeds in which every level is solved from its own update on, not before, least over "
+            "sizes",
+            estimate=partial(share_complete, of="on_time"),
+            why=WHY_HIGH_PROBABILITY,
+            note=partial(_note, of="on_time"),
+            **common,
+        ),
+    ]
+    return [*complete, *_ablations(preset)]
+
+
+def _ablations(preset: "Thm7") -> list[Part]:
+    return [
+        Part(
+            key=f"{condition}_d{size.d}",
+            name=f"{FAILURES[condition][1]} (d={size.d}, k={size.k})",
+            role=FAILURES[condition][0],  # pyright: ignore[reportArgumentType]
+            quantity="share of seeds whose root is right after log2 k updates",
+            estimate=partial(share_right, condition=condition, d=size.d),
+            direction="below",
+            threshold=MOST,
+            why=WHY_MOST,
+            unit="seeds",
+        )
+        for size in preset.sizes
+        for condition in size.conditions
+        if condition in FAILURES
+    ]
+
+
+def share_complete(seeds: pd.DataFrame, level: float, *, of: str) -> Interval | NotMeasurable:
+    """The share of seeds that the complete recipe solves, or solves on time, at the size where it is smallest."""
+    runs = seeds[seeds["condition"] == "complete"]
+    return least_share(_success(runs, of), runs["d"], level)
+
+
+def share_right(seeds: pd.DataFrame, level: float, *, condition: str, d: int) -> Interval | NotMeasurable:
+    """The share of seeds whose root is right in the end, whatever its error: a failure must not rest on a bound."""
+    runs = seeds[(seeds["condition"] == condition) & (seeds["d"] == d)]
+    return greatest_share(runs["right"], runs["d"], level)
+
+
+def _success(runs: pd.DataFrame, of: str) -> pd.Series:
+    return runs["on_time"].astype(bool) if of == "on_time" else runs["right"] & (runs["error"] < SUP_ERROR)
+
+
+def _note(seeds: pd.DataFrame, of: str) -> str:
+    runs = seeds[seeds["condition"] == "complete"]
+    note = counted(_success(runs, of), runs["d"])
+    if of == "on_time":
+        return note
+    medians = runs.groupby("d")[["eta", "n", "error"]].median()
+    errors = ", ".join(f"{error:.3f} at d={d}" for d, error in medians["error"].items())
+    steps = ", ".join(f"{eta:g} d^2 and n={n:.0f} at d={d}" for d, eta, n in medians[["eta", "n"]].itertuples())
+    return f"{note}; largest error of the root (median) {errors}; step {steps}"
+
+
+def published(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every level at every update, and the root's error at the last."""
+    last = rows["update"] == rows.groupby("run")["update"].transform("max")
+    return rows[(rows["metric"] == "level_accuracy") | ((rows["metric"] == "sup_error") & last)]
