@@ -57,7 +57,7 @@ def supervision_rows(
     root_signal: float = -1.0,
     forced_signal: float = 1.0,
 ) -> Callable[[np.random.Generator], pd.DataFrame]:
-    """Rows in which a seed learns with a given probability by regime; signals are log10 of their ratio to the bound."""
+    """Rows in which seeds learn with a probability by regime; signals are log10 of their ratio to the bound."""
     seeds, k = preset.seeds, max(preset.signal_ks)
     trained = [(regime, metric) for metric in ("loss", "accuracy") for regime in REGIMES]
     settings = [setting(d=preset.d, k=preset.k)] * len(trained) + [setting(d=preset.signal_d, k=k)] * len(SIGNALS)
