@@ -1,4 +1,4 @@
-"""What do the kim2024 claims decide alike? Shares of seeds at the worst of several sizes, with exact intervals.
+"""What do the kim2024 claims decide alike? Shares of seeds at the worst of several sizes, and exponents in d.
 
 The theorems speak of every size at once. The least of m shares is supported only if each of them is, which needs no
 correction; it is refuted if any of them is, so its upper end is the least of m upper ends at 1 - (1 - level) / m.
@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+from interp.core.judging import growth_exponent
 from interp.core.parts import NotMeasurable
 from interp.statistics import Interval, binomial_interval
 
@@ -45,6 +46,23 @@ def greatest_share(successes: pd.Series, groups: pd.Series, level: float) -> Int
         return found
     method = found.method.replace("least", "greatest")
     return Interval(1 - found.value, 1 - found.high, 1 - found.low, level, found.n, method)
+
+
+def grid_exponent(points: pd.DataFrame, values: str, ratio: float, level: float) -> Interval | NotMeasurable:
+    """The exponent in d of a limit that is looked for on a grid with a given ratio of neighbours; columns as follows.
+
+    `censored`: the grid ended first, `values` is its end. `capped`: the limit lies anywhere below the first value of
+    the grid. Else the limit lies between the value found and the one before: their geometric mean stands for it,
+    since the value itself would be too large beside those that are censored. A cap opens the interval on the side to
+    which it may move the exponent.
+    """
+    censored, capped, d = points["censored"].astype(bool), points["capped"].astype(bool), points["d"]
+    limits = points[values].where(censored, points[values] / ratio**0.5)
+    found = growth_exponent(d, limits, censored, ratio, level)
+    if isinstance(found, NotMeasurable) or not capped.any():
+        return found
+    middle = np.log(d).mean()
+    return found.opened(up=bool((np.log(d[capped]) < middle).any()), down=bool((np.log(d[capped]) > middle).any()))
 
 
 def counted(successes: pd.Series, groups: pd.Series) -> str:

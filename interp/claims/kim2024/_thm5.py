@@ -14,10 +14,10 @@ from interp.claims.kim2024._parts import (
     WHY_MOST,
     counted,
     greatest_share,
+    grid_exponent,
     least_share,
 )
 from interp.claims.kim2024._runs import ACCURATE, SUP_ERROR
-from interp.core.judging import growth_exponent
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -133,8 +133,7 @@ def greatest_solved(summary: Summary, level: float, *, cell: str) -> Interval | 
 
 def samples_exponent(summary: Summary, level: float) -> Interval | NotMeasurable:
     """The exponent of the n at first success; runs that never succeed are censored at the largest n."""
-    started = summary.started
-    return growth_exponent(started["d"], started["n"], started["censored"], summary.ratio, level)
+    return grid_exponent(summary.started, "n", summary.ratio, level)
 
 
 def _note(summary: Summary, cell: str) -> str:
@@ -159,12 +158,16 @@ def _started(summary: Summary) -> str:
 
 
 def first_success(found: pd.DataFrame) -> pd.DataFrame:
-    """By size and seed: the smallest n at which some step size succeeds; `censored` where none does at any n."""
+    """By size and seed: the smallest n at which some step size succeeds.
+
+    `censored` where none does at any n, `capped` where the smallest n of the grid is enough.
+    """
     runs = found.assign(largest=found["n"], n=found["n"].where(found["success"], np.inf))
     by_seed = runs.groupby(["d", "k", "unit"])
     started = by_seed["n"].min().to_frame().assign(largest=by_seed["largest"].max()).reset_index()
     censored = np.isinf(started["n"])
-    return started.assign(censored=censored, n=started["n"].where(~censored, started["largest"]))
+    n = started["n"].where(~censored, started["largest"])
+    return started.assign(censored=censored, n=n, capped=n == found["n"].min())
 
 
 def published(rows: pd.DataFrame) -> pd.DataFrame:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.kim2024._parts import HIGH_PROBABILITY, WHY_HIGH_PROBABILITY, counted, least_share
+from interp.claims.kim2024._parts import HIGH_PROBABILITY, WHY_HIGH_PROBABILITY, counted, grid_exponent, least_share
 from interp.claims.kim2024._runs import ACCURATE
-from interp.core.judging import growth_exponent
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -104,12 +103,7 @@ def share_unharmed(points: pd.DataFrame, level: float, *, kind: str) -> Interval
 
 def breaking_exponent(points: pd.DataFrame, level: float, *, kind: str) -> Interval | NotMeasurable:
     """The exponent of the breaking points in d; open on the sides to which caps at the smallest error may move it."""
-    broken = _broken(points, kind)
-    found = growth_exponent(broken["d"], broken["size"], broken["censored"], 2**0.5, level)
-    if isinstance(found, NotMeasurable) or not broken["capped"].any():
-        return found
-    middle, capped = np.log(broken["d"]).mean(), np.log(broken.loc[broken["capped"], "d"])
-    return found.opened(up=bool((capped < middle).any()), down=bool((capped > middle).any()))
+    return grid_exponent(_broken(points, kind), "size", 2**0.5, level)
 
 
 def _broken(points: pd.DataFrame, kind: str) -> pd.DataFrame:
