@@ -1,5 +1,6 @@
 """How large is a proportion? Exact inference for a count of successes, and the difference of two proportions."""
 
+from functools import cache
 from typing import Literal
 
 from interp.statistics.interval import Interval, Number, check_level
@@ -12,8 +13,14 @@ def binomial_interval(successes: int, trials: int, *, level: Number = 0.95) -> I
     """
     _check_counts(successes, trials)
     check_level(level)
+    low, high = _exact(int(successes), int(trials), float(level))
+    return Interval(successes / trials, low, high, level, trials, "Clopper-Pearson")
+
+
+@cache  # a root search of milliseconds; simulated worlds ask for the same few counts again and again
+def _exact(successes: int, trials: int, level: float) -> tuple[float, float]:
     ends = _test(successes, trials, 0.5, "two-sided").proportion_ci(confidence_level=level, method="exact")
-    return Interval(successes / trials, float(ends.low), float(ends.high), level, trials, "Clopper-Pearson")
+    return float(ends.low), float(ends.high)
 
 
 def proportion_difference(first: tuple[int, int], second: tuple[int, int], *, level: Number = 0.95) -> Interval:

@@ -4,8 +4,6 @@ The theorems speak of every size at once. The least of m shares is supported onl
 correction; it is refuted if any of them is, so its upper end is the least of m upper ends at 1 - (1 - level) / m.
 """
 
-from functools import cache
-
 import numpy as np
 import pandas as pd
 
@@ -27,8 +25,8 @@ def least_share(successes: pd.Series, groups: pd.Series, level: float) -> Interv
     if successes.empty:
         return NotMeasurable("no seed to count")
     counts = [count for _, *count in _counts(successes, groups)]
-    found = [_exact(*count, level) for count in counts]
-    corrected = [_exact(*count, 1 - (1 - level) / len(counts)) for count in counts]
+    found = [binomial_interval(*count, level=level) for count in counts]
+    corrected = [binomial_interval(*count, level=1 - (1 - level) / len(counts)) for count in counts]
     return Interval(
         min(one.value for one in found),
         min(one.low for one in found),
@@ -75,8 +73,3 @@ def _counts(successes: pd.Series, groups: pd.Series) -> list[tuple[int, int, int
     known, index = np.unique(groups.to_numpy(), return_inverse=True)
     n = np.bincount(index, successes.to_numpy(float)).round().astype(int)
     return list(zip(known.tolist(), n.tolist(), np.bincount(index).tolist()))
-
-
-@cache
-def _exact(successes: int, trials: int, level: float) -> Interval:
-    return binomial_interval(successes, trials, level=level)

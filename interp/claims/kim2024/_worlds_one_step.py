@@ -38,7 +38,7 @@ def one_step_worlds(preset: "Thm5") -> tuple[World, ...]:
         World(
             "as the theorem has it",
             {"solved": True, "growth": True, "few": True, "large_step": True},
-            one_step_rows(preset, solved=0.99, few=0.02, large_step=0.02),
+            one_step_rows(preset, solved=0.99, large_step=0.02),
         ),
     )
 

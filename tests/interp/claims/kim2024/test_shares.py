@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interp.claims.kim2024._parts import counted, greatest_share, least_share
+from interp.claims.kim2024._parts import counted, greatest_share, grid_exponent, least_share
 from interp.core.claim import CLAIMS, seed_batches
 from interp.core.judging import growth_exponent
 from interp.core.parts import NotMeasurable
@@ -84,4 +84,7 @@ def test_the_exponent_of_a_power_law_and_of_no_information():
     found = growth_exponent(sizes, sizes**-2 * noise, none, 2**0.5, 0.95)
     assert found.low < -2 < found.high
     assert found.high - found.low < 0.5
+    points = pd.DataFrame({"d": sizes, "n": sizes**-2 * noise, "censored": none, "capped": none})
+    centred = grid_exponent(points, "n", 2**0.5, 0.95)
+    assert (centred.value, centred.low, centred.high) == pytest.approx((found.value, found.low, found.high))
     assert isinstance(growth_exponent(sizes, sizes, pd.Series(sizes > 16), 2**0.5, 0.95), NotMeasurable)
