@@ -4,7 +4,7 @@ A seed's error is a mean over its queries, so seeds that agree are no proof of a
 narrower than the queries, pooled, allow.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +27,13 @@ class Bands:
     """Seeds."""
 
 
-def bands(values: Float[np.ndarray, "cell seed"], level: float, n_queries: int = 0) -> Bands:
-    """t intervals of means over seeds, for every cell.
+def bands(
+    values: Float[np.ndarray, "cell seed"],
+    level: float,
+    n_queries: int = 0,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> Bands:
+    """t intervals of means over seeds, for every cell, of a quantity that cannot leave `bounds`.
 
     `n_queries` is the number of queries of a cell in all seeds together: no half-width is below 1 - tail^(1/n), the
     largest rate that n queries without an event allow. Without it, seeds that agree have an open interval.
@@ -37,13 +42,7 @@ def bands(values: Float[np.ndarray, "cell seed"], level: float, n_queries: int =
     mean, spread = values.mean(1), values.std(1, ddof=1)
     half = stdtrit(n - 1, 1 - tail) * spread / np.sqrt(n)
     half = np.maximum(half, 1 - tail ** (1 / n_queries)) if n_queries else np.where(spread > 0, half, np.inf)
-    return Bands(mean, mean - half, mean + half, n)
-
-
-def stacked(intervals: Sequence[Interval]) -> Bands:
-    """Intervals of one level and number of seeds as bands."""
-    value, low, high = (np.array([getattr(i, end) for i in intervals], float) for end in ("value", "low", "high"))
-    return Bands(value, low, high, min(i.n for i in intervals))
+    return Bands(mean, np.maximum(mean - half, bounds[0]), np.minimum(mean + half, bounds[1]), n)
 
 
 def least(bands_at: Callable[[float], Bands], level: float) -> Interval:
