@@ -40,7 +40,7 @@ def vote_error(law: tuple[float, ...], n: int) -> float:
     mixed = np.einsum("t,twf->wf", weights / 2, product)
     both = np.r_[1.0, np.full(size // 2 - 1, 2.0), 1.0]  # a real signal: negative frequencies mirror positive ones
     rest = (mixed * roots[(wins - n)[:, None] * frequency % size] * both).real.sum(1) / size
-    return float(1 - (_poisson(wins, n * law[0]) * rest).sum() / _poisson(np.array([n]), n)[0])
+    return float(1 - (_poisson(wins, n * law[0]) * rest).sum() / _poisson(np.array([n]), float(n))[0])
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from interp.claims.li2024._factors import ENOUGH
 from interp.claims.li2024._runs import Line
 from interp.claims.li2024._vote import cot_vote_error
+from interp.statistics.interval import Number
 from probes.rows import setting, table
 
 ErrorOf = Callable[[float, float, float, str, int], float]
@@ -41,7 +42,7 @@ class Cells:
         )  # fmt: skip
 
 
-def cells(places: Sequence[tuple[Mapping[str, str], Mapping[str, float | str], float, int]]) -> Cells:
+def cells(places: Sequence[tuple[Mapping[str, str], Mapping[str, Number | str], Number, int]]) -> Cells:
     """From (columns, setting, rate, queries) of each cell."""
     names = list(places[0][0])
     columns = {name: [place[0][name] for place in places] for name in names}
@@ -66,7 +67,7 @@ def along_lines(
     return cells(places)
 
 
-def power_law(base: float, alpha: float, tau: float, rho: float) -> ErrorOf:
+def power_law(base: Number, alpha: Number, tau: Number, rho: Number) -> ErrorOf:
     """Errors 0.9 exp(-l / s): ENOUGH is reached after `base` examples at alpha' = 0.8, tau = rho = 0.5, elsewhere
     after a number that grows with these exponents of 1/alpha', 1/tau and 1/rho."""
 
