@@ -228,7 +228,7 @@ register(
             "and are now slopes of seeds. Comparison with a vote came after the first cpu run, whose exponents were "
             "known: a vote needs l of order (2 - rho) / (alpha' tau rho^2), so that only rho enters as a square; the "
             "factor 2 - rho adds to the exponent of rho over this range, and as tau falls at a given rho, more "
-            "patterns become rivals, which adds to that of tau."
+            "patterns become rivals, which adds to that of tau. Five seeds before, six now."
         ),
         figures=figures,
     )

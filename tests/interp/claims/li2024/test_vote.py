@@ -17,7 +17,7 @@ def enumerated(law: tuple[float, ...], n: int) -> float:
         winners = np.flatnonzero(counts == counts.max())
         right = (0 in winners) / len(winners)
         wrong += (1 - right) * np.prod([law[d] for d in draws])
-    return wrong
+    return float(wrong)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6])
