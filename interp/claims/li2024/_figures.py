@@ -9,7 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from interp.claims.li2024._runs import ENOUGH, over_seeds, required
+from interp.claims.li2024._estimates import over_seeds
+from interp.claims.li2024._factors import ENOUGH, required
 from interp.figures.style import BLUE, GREEN, ORANGE, SERIES, VERMILION, new_figure, styled
 
 SYMBOLS = {
@@ -40,14 +41,14 @@ def panels(found: pd.DataFrame, factors: Mapping[str, str], ylabel: str) -> Figu
 
 def required_examples(found: pd.DataFrame, factors: Mapping[str, str]) -> Figure:
     """Left: the required number of examples against the bound. Right: against each factor, with slopes 1 and 2."""
-    needed = required(found, ["line", *factors])
+    needed = required(found, list(factors))
     with styled():
         figure = new_figure(9.2, 4.0)
         left, right = figure.subplots(1, 2, sharey=True)
         bound = needed[list(factors)].prod(axis=1) ** -2
         for style, factor in zip(SERIES, factors):
             line, symbol = needed["line"] == factor, SYMBOLS[factor]
-            known, cut = line & ~needed["censored"], line & needed["censored"]
+            known, cut = line & ~needed["more"], line & needed["more"]
             base = needed[line][factor].max()
             for axes, x in ((left, bound), (right, base / needed[factor])):
                 dots = style["marker"]
@@ -157,7 +158,7 @@ def training_stages(found: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
 
 def _curve(axes: Axes, found: pd.DataFrame, x: str = "l", **style: object) -> None:
     """Mean over seeds with its 95% interval."""
-    intervals = {value: over_seeds(at) for value, at in found.groupby(x)}
+    intervals = {value: over_seeds(at, 0.95) for value, at in found.groupby(x)}
     places = list(intervals)
     axes.fill_between(
         places, [i.low for i in intervals.values()], [i.high for i in intervals.values()], color=str(style["color"]),

@@ -1,17 +1,12 @@
-"""What do the li2024 claims share? Trained theory models, their errors on unseen tasks, and how errors are judged."""
+"""What do the li2024 claims share? Trained theory models, and their errors on unseen tasks as rows."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from interp.core.claim import Item
-from interp.core.judging import growth_exponent
-from interp.core.verdict import Verdict, judged
-from interp.statistics import Interval, binomial_interval, cautious_mean, paired_difference
+from interp.core.claim import Item, Preset
 from probes import rows
 
 if TYPE_CHECKING:
@@ -24,8 +19,6 @@ if TYPE_CHECKING:
 
 NOISE = 0.2
 """Length of the noise on the examples of testing prompts (appendix E)."""
-ENOUGH = 0.05
-"""The error at which the number of examples counts as sufficient."""
 CHUNK = 200
 """Queries of a seed examined at once: with 5 seeds and 320 examples their noise takes 90 MB."""
 
@@ -135,7 +128,7 @@ def some(lines: Sequence[Line], at: Sequence[int]) -> tuple[Line, ...]:
 
 
 def line_items(
-    lines: Sequence[Line], lengths: Sequence[int], n_queries: int, seeds: int, iterations: int, **more: str
+    lines: Sequence[Line], lengths: Sequence[int], n_queries: int, seeds: range, iterations: int, **more: str
 ) -> list[Item]:
     """One line of settings each, of all seeds; `more` has its `scope` and `condition`."""
     return [
@@ -143,7 +136,7 @@ def line_items(
             f"{more['scope']},{factor}",
             {
                 "line": factor, "spread": spread, "settings": [list(setting) for setting in settings],
-                "lengths": list(lengths), "n_queries": n_queries, "seeds": list(range(seeds)),
+                "lengths": list(lengths), "n_queries": n_queries, "seeds": list(seeds),
                 "iterations": iterations, **more,
             },
         )
@@ -168,128 +161,11 @@ def measure_line(item: Item) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def seeds_of(preset: Preset) -> range:
+    """The seeds of a preset."""
+    return range(preset.first_unit, preset.first_unit + preset.seeds)
+
+
 def errors_of(table: pd.DataFrame, metric: str, scope: str) -> pd.DataFrame:
     """One of the METRICS by setting, number of examples and seed."""
     return rows.with_settings(table[(table["metric"] == metric) & (table["scope"] == scope)])
-
-
-def over_seeds(found: pd.DataFrame) -> Interval:
-    """The mean error over seeds, at one setting.
-
-    The interval is the union of that of the mean over seeds and the exact binomial one of all queries pooled: where
-    no seed makes an error, the interval over seeds alone has no width.
-    """
-    mean = cautious_mean(found.sort_values("unit")["value"].to_numpy(float), rng=0, bounds=(0, 1))
-    n_queries = int(found["n_tokens"].sum())
-    exact = binomial_interval(round(mean.value * n_queries), n_queries)
-    return replace(mean, low=min(mean.low, exact.low), high=max(mean.high, exact.high))
-
-
-def difference(first: pd.DataFrame, second: pd.DataFrame) -> Interval:
-    """The mean of first - second over seeds."""
-    pairs = (
-        first.set_index("unit")["value"].to_frame("first").join(second.set_index("unit")["value"].rename("second"))
-    )
-    pairs = pairs.sort_index()
-    return paired_difference(pairs["first"].to_numpy(float), pairs["second"].to_numpy(float), rng=0)
-
-
-def falls(found: pd.DataFrame, low: int, high: int) -> Interval:
-    """How much the error falls from `low` to `high` examples, averaged over the settings of a panel."""
-    mean = found.groupby(["l", "unit"], as_index=False)["value"].mean()
-    return difference(mean[mean["l"] == low], mean[mean["l"] == high])
-
-
-def weakest_order(found: pd.DataFrame, factor: str, length: int) -> tuple[Interval, str]:
-    """The pair of neighbouring values of `factor` whose errors are least clearly in order, lower value first.
-
-    All pairs are in order if this one is: an intersection-union test needs no correction.
-    """
-    at = found[found["l"] == length]
-    values = sorted(at[factor].unique())
-    pairs = {
-        f"{a:g} against {b:g}": difference(at[at[factor] == a], at[at[factor] == b]) for a, b in pairwise(values)
-    }
-    name = min(pairs, key=lambda pair: pairs[pair].low)
-    return pairs[name], name
-
-
-def required(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """For each setting and seed the number of examples beyond which the error stays below ENOUGH.
-
-    The error is interpolated linearly in log l; `censored` where it never stays below.
-    """
-    results = []
-    for keys, curve in found.groupby([*by, "unit"]):
-        curve = curve.sort_values("l")
-        lengths, errors = curve["l"].to_numpy(float), curve["value"].to_numpy(float)
-        above = np.flatnonzero(errors > ENOUGH)
-        last = int(above[-1]) if len(above) else -1
-        censored = last == len(lengths) - 1
-        needed = lengths[-1] if censored else lengths[0]
-        if not censored and last >= 0:
-            share = (errors[last] - ENOUGH) / (errors[last] - errors[last + 1])
-            needed = lengths[last] * (lengths[last + 1] / lengths[last]) ** share
-        results.append({**dict(zip([*by, "unit"], keys)), "needed": needed, "censored": censored})
-    return pd.DataFrame(results)
-
-
-def exponent(needed: pd.DataFrame, size: pd.Series, ratio: float) -> Interval:
-    """p of needed ~ size^p."""
-    return growth_exponent(size, needed["needed"], needed["censored"], ratio)
-
-
-def panel_verdicts(
-    claim: str, found: pd.DataFrame, factor: str, name: str, lengths: tuple[int, int], length: int, fall: float
-) -> list[Verdict]:
-    """A panel of Figures 2 and 3: the error falls with the number of examples and rises as the factor falls."""
-    weakest, pair = weakest_order(found, factor, length)
-    low, high = lengths
-    means = found[found["l"] == length].groupby(factor)["value"].mean()
-    return [
-        judged(
-            falls(found, low, high), claim=claim, part=f"{name}: error falls with examples",
-            quantity=f"mean error at {low} examples minus at {high}, over the values of {name}",
-            threshold=fall, direction="above", unit="seeds",
-        ),
-        judged(
-            weakest, claim=claim, part=f"{name}: error rises as it falls",
-            quantity=f"error at {length} examples, lower minus next higher {name}: least clear pair ({pair})",
-            threshold=0.0, direction="above", unit="seeds",
-            note="mean error by value: " + ", ".join(f"{value:g}: {mean:.4f}" for value, mean in means.items()),
-        ),
-    ]  # fmt: skip
-
-
-def requirement_verdicts(claim: str, found: pd.DataFrame, factors: Mapping[str, str]) -> list[Verdict]:
-    """How the required number of examples grows as the factors fall: their product, then each alone.
-
-    `factors` maps columns to names. The bound says (product)^-2, so the exponent of each 1/factor should be 2.
-    """
-    needed = required(found, ["line", *factors])
-    lengths = np.sort(found["l"].unique())
-    ratio = float(np.median(lengths[1:] / lengths[:-1]))
-    product = needed[list(factors)].prod(axis=1)
-    once = ~needed.duplicated([*factors, "unit"])  # the base setting is in every line
-    names = " ".join(factors.values())
-    verdicts = [
-        judged(
-            exponent(needed[once], product[once] ** -2, ratio), claim=claim,
-            part="required examples grow no faster than the bound",
-            quantity=f"exponent p of l ~ ({names})^(-2p) at an error of {ENOUGH:g}",
-            threshold=1.0, direction="below", unit="runs", note=f"{int(needed['censored'].sum())} runs are censored",
-        )
-    ]  # fmt: skip
-    for column, name in factors.items():
-        line = needed[needed["line"] == column]
-        medians = line.groupby(column)["needed"].median()
-        verdicts.append(
-            judged(
-                exponent(line, 1 / line[column], ratio), claim=claim,
-                part=f"required examples grow as the square of 1/{name}",
-                quantity=f"exponent p of l ~ {name}^(-p) at an error of {ENOUGH:g}",
-                threshold=1.5, direction="above", unit="runs",
-                note="median l by value: " + ", ".join(f"{value:g}: {l:.0f}" for value, l in medians.items()),
-            )
-        )  # fmt: skip
-    return verdicts

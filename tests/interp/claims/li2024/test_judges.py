@@ -1,134 +1,148 @@
-"""The judges of li2024 on rows made by hand, where the right verdict is known."""
+"""The parts of li2024 on rows made by hand, where the right verdict is known."""
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from interp.claims.li2024._runs import exam_rows, over_seeds, required, trained, weakest_order
-from interp.core.claim import load_claims
+from interp.claims.li2024 import decoder, fig2, fig3, fig4, fig5, phase  # noqa: F401 - they register their claims
+from interp.claims.li2024._factors import required
+from interp.claims.li2024._runs import exam_rows, trained
+from interp.claims.li2024._worlds import ErrorOf, along_lines, power_law, vote
+from interp.core.claim import CLAIMS
+from interp.core.judgement import Judgement
+from interp.core.verdict import Verdict
 from probes.rows import concat, setting, table, with_settings
 from toy_models.incontext.errors import Errors
 
-SEEDS = [str(seed) for seed in range(5)]
-LENGTHS = (5, 10, 20, 40, 80, 160, 320)
+SEEDS = [str(seed) for seed in range(6)]
+NAMES = ("decoder", "fig2", "fig3", "fig4", "fig5", "phase")
 
 
 def judged(claim: str, rows: pd.DataFrame) -> dict[str, str]:
-    return {verdict.part: verdict.outcome for verdict in load_claims()[f"li2024/{claim}"].judge(rows)}
+    return {verdict.key: verdict.outcome for verdict in judgement(claim, rows).verdicts}
 
 
-def jitter(n: int, seed: int = 0) -> np.ndarray:
-    return np.exp(0.05 * np.random.default_rng(seed).normal(size=n))
+def judgement(claim: str, rows: pd.DataFrame) -> Judgement:
+    found = CLAIMS[f"li2024/{claim}"]
+    return found.judge(found.published(rows), found.presets["cpu"])
 
 
-def curve(metric: str, scope: str, scale: float, place: dict, seed: int, lengths=LENGTHS) -> list[pd.DataFrame]:
-    """Errors 0.9 exp(-l / scale), which fall below 0.05 at l = 2.9 scale."""
-    common = {"run": "r", "condition": "c", "unit": SEEDS, "scope": scope, "n_tokens": 1000, "metric": metric}
-    scales = scale * jitter(5, seed)
-    return [
-        table(value=0.9 * np.exp(-length / scales), setting=setting(l=length, **place), **common)
-        for length in lengths
-    ]
+def verdict(claim: str, rows: pd.DataFrame, key: str) -> Verdict:
+    return next(v for v in judgement(claim, rows).verdicts if v.key == key)
 
 
-def factor_rows(
-    law: Callable[[float, float, float], float], names: tuple[str, str, str], metric: str, scopes: tuple[str, ...]
-) -> pd.DataFrame:
-    parts = []
-    for scope in scopes:
-        for line, name in enumerate(names):
-            for number, value in enumerate((0.2, 0.4, 0.8)):
-                values = [0.8, 0.8, 0.8]
-                values[line] = value
-                place = {"line": name, **dict(zip(names, values))}
-                parts += curve(metric, scope, law(*values), place, seed=10 * line + number)
-    return concat(parts)
+def jitter(seed: int = 0) -> np.ndarray:
+    return np.exp(0.05 * np.random.default_rng(seed).normal(size=6))
 
 
-CLAIMS = {
-    "fig2": (("alpha", "tau", "rho"), "cot_error", ("panel", "required")),
-    "fig3": (("alpha", "tau_o", "rho_o"), "icl_error", ("panel",)),
-}
+def factor_rows(claim: str, error: ErrorOf, seed: int = 0, n_queries: int = 20_000) -> pd.DataFrame:
+    """Rows of fig2 or fig3 with so many queries that noise hardly matters."""
+    if claim == "fig2":
+        cpu = fig2.PRESETS["cpu"]
+        scopes = {"panel": (cpu.panels, cpu.lengths, n_queries), "required": (cpu.required, cpu.long, n_queries)}
+    else:
+        scopes = {"panel": (fig3.PRESETS["cpu"].lines, fig3.PRESETS["cpu"].lengths, n_queries)}
+    condition = "cot" if claim == "fig2" else "icl"
+    return along_lines(scopes, condition, error).rows(np.random.default_rng(seed), 6)
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("claim", ["fig2", "fig3"])
 class TestRequirements:
-    def test_the_law_of_the_theorem_supports_every_part_but_the_limit_it_touches(self, claim):
-        found = judged(claim, factor_rows(lambda a, t, r: 0.9 * (a * t * r) ** -2, *CLAIMS[claim]))
-        squares = [outcome for part, outcome in found.items() if "square" in part]
-        panels = [outcome for part, outcome in found.items() if ": error" in part]
-        assert squares == ["supported"] * 3
-        assert panels == ["supported"] * 6
-        assert found["required examples grow no faster than the bound"] == "inconclusive"
+    def test_the_law_of_the_theorem_supports_all_that_the_paper_says(self, claim):
+        found = judgement(claim, factor_rows(claim, power_law(18, alpha=2, tau=2, rho=2)))
+        outcomes = {v.key: v.outcome for v in found.verdicts}
+        assert {key: outcomes[key] for key in ("more", "bound", "tau_power", "rho_power", "falls")} == dict.fromkeys(
+            ("more", "bound", "tau_power", "rho_power", "falls"), "supported"
+        )
+        assert outcomes["alpha_power"] == "refuted"
+        assert outcomes["vote"] == "refuted"
+        assert found.conclusion == "reproduced"
 
     def test_growth_as_the_first_power_keeps_the_bound_and_refutes_the_squares(self, claim):
-        found = judged(claim, factor_rows(lambda a, t, r: 2.5 / (a * t * r), *CLAIMS[claim]))
-        assert found["required examples grow no faster than the bound"] == "supported"
-        assert [outcome for part, outcome in found.items() if "square" in part] == ["refuted"] * 3
+        found = judgement(claim, factor_rows(claim, power_law(40, alpha=1, tau=1, rho=1)))
+        outcomes = {v.key: v.outcome for v in found.verdicts}
+        assert [outcomes[key] for key in ("more", "bound", "tau_power", "rho_power")] == [
+            "supported", "supported", "refuted", "refuted",
+        ]  # fmt: skip
+        assert found.conclusion == "partly reproduced"
 
-    def test_an_error_that_does_not_depend_on_the_factor_is_no_order(self, claim):
-        found = judged(claim, factor_rows(lambda a, t, r: 10.0, *CLAIMS[claim]))
-        assert "supported" not in [outcome for part, outcome in found.items() if "rises" in part]
+    def test_a_square_that_is_a_cube_is_refuted_although_the_product_of_the_factors_keeps_the_bound(self, claim):
+        found = judged(claim, factor_rows(claim, power_law(30, alpha=1, tau=1, rho=3)))
+        assert [found["bound"], found["rho_power"]] == ["refuted", "refuted"]
 
-    def test_an_error_that_stays_is_no_fall(self, claim):
-        found = judged(claim, factor_rows(lambda a, t, r: 1e6, *CLAIMS[claim]))
-        assert {outcome for part, outcome in found.items() if "falls with" in part} == {"refuted"}
+    def test_an_error_that_does_not_depend_on_a_factor_is_not_more_examples(self, claim):
+        found = judged(claim, factor_rows(claim, power_law(30, alpha=1, tau=0, rho=2)))
+        assert "supported" not in (found["more"], found["order"])
+        assert found["tau_power"] == "refuted"
 
+    def test_errors_that_stay_give_no_exponent(self, claim):
+        found = judgement(claim, factor_rows(claim, lambda *_: 0.5))
+        outcomes = {v.key: v.outcome for v in found.verdicts}
+        assert [outcomes[key] for key in ("more", "bound", "tau_power", "rho_power")] == ["not testable here"] * 4
+        assert outcomes["falls"] != "supported"
+        assert found.conclusion == "undecided"
 
-def test_required_interpolates_and_censors():
-    rows = concat([*curve("e", "s", 10.0, {"x": 1}, 0), *curve("e", "s", 1e4, {"x": 2}, 0)])
-    found = required(with_settings(rows), ["x"])
-    easy = found[found["x"] == 1]
-    assert not easy["censored"].any()
-    np.testing.assert_allclose(easy["needed"], 10 * jitter(5) * np.log(0.9 / 0.05), rtol=0.15)
-    assert found[found["x"] == 2]["censored"].all()
+    def test_a_floor_leaves_the_exponent_open_above(self, claim):
+        found = verdict(claim, factor_rows(claim, power_law(130, alpha=0.5, tau=0.5, rho=2)), "rho_power")
+        assert found.high == np.inf
+        assert found.outcome == "inconclusive"
 
-
-def test_the_interval_of_no_error_at_all_has_a_width():
-    rows = table(run="r", condition="c", unit=SEEDS, metric="e", value=np.zeros(5), n_tokens=1000)
-    found = over_seeds(rows)
-    assert found.low == found.value == 0
-    assert 0.0005 < found.high < 0.001
-
-
-def test_the_least_clear_pair_is_named():
-    rows = pd.DataFrame(
-        {
-            "l": 20, "x": np.repeat([0.2, 0.4, 0.8], 5), "unit": SEEDS * 3,
-            "value": np.r_[0.5 + 0.01 * np.arange(5), 0.3 + 0.02 * np.arange(5), 0.3 - 0.01 * np.arange(5)],
-        }
-    )  # fmt: skip
-    interval, pair = weakest_order(rows, "x", 20)
-    assert pair == "0.4 against 0.8"
-    assert interval.low < 0.06
+    def test_votes_err_as_votes(self, claim):
+        found = verdict(claim, factor_rows(claim, vote), "vote")
+        assert found.outcome == "supported"
+        assert found.estimate is not None
+        assert found.estimate < 0.01
 
 
-def fig4_rows(icl_failing: float, cot: float, icl_holding: float) -> pd.DataFrame:
+def test_required_tells_lines_settings_and_seeds_apart():
+    rows = factor_rows("fig3", power_law(40, alpha=1, tau=1, rho=2))
+    found = required(with_settings(rows), ["alpha", "tau_o", "rho_o"])
+    assert len(found) == 15 * 6
+    base = found[(found["alpha"] == 0.8) & (found["tau_o"] == 0.5) & (found["rho_o"] == 0.5)]
+    assert set(base["line"]) == {"alpha", "tau_o", "rho_o"}
+    np.testing.assert_allclose(base["needed"], 40, rtol=0.1)
+
+
+def fig4_rows(icl_failing: float, cot: float, icl_holding: float, icl_near: float = 0.3) -> pd.DataFrame:
     parts = []
-    for accuracy, icl in ((0.72, icl_failing), (0.85, icl_holding)):
+    for accuracy, icl in ((0.72, icl_failing), (0.77, icl_near), (0.85, icl_holding)):
         for metric, last in (("icl_error", icl), ("cot_label_error", cot)):
             for length, value in ((5, max(last, 0.6)), (160, last)):
                 place = setting(a=accuracy, l=length, condition_1=int(accuracy > 0.75), tau_o=0.5, rho_o=0.2)
                 common = {"run": "r", "condition": "c", "scope": "test", "n_tokens": 1000}
-                parts.append(table(metric=metric, value=value * jitter(5), unit=SEEDS, setting=place, **common))
+                parts.append(table(metric=metric, value=value * jitter(length), unit=SEEDS, setting=place, **common))
     return concat(parts)
 
 
 class TestFig4:
     def test_as_the_paper_says(self):
-        assert set(judged("fig4", fig4_rows(0.7, 0.001, 0.001)).values()) == {"supported"}
+        found = judgement("fig4", fig4_rows(0.7, 0.001, 0.001))
+        assert {v.outcome for v in found.verdicts} == {"supported"}
+        assert found.conclusion == "reproduced"
 
     def test_icl_that_recovers_is_a_refutation(self):
-        found = judged("fig4", fig4_rows(0.2, 0.001, 0.001))
-        assert found["ICL stays wrong where Condition 1 fails (a=0.72)"] == "refuted"
+        assert judged("fig4", fig4_rows(0.2, 0.001, 0.001))["icl_stays"] == "refuted"
 
     def test_cot_that_fails_is_a_refutation(self):
         found = judged("fig4", fig4_rows(0.7, 0.3, 0.001))
-        assert found["CoT is right where Condition 1 fails (a=0.72)"] == "refuted"
-        assert found["CoT is right where Condition 1 holds (a=0.85)"] == "refuted"
-        assert found["ICL is right where Condition 1 holds (a=0.85)"] == "supported"
+        assert found["cot_right_fails"] == "refuted"
+        assert found["cot_right_holds"] == "refuted"
+        assert found["icl_right_holds"] == "supported"
+
+    def test_icl_that_does_not_improve_where_condition_1_holds(self):
+        assert judged("fig4", fig4_rows(0.7, 0.001, 0.001, icl_near=0.75))["icl_falls"] != "supported"
+
+    def test_one_model_that_fails_leaves_the_share_open(self):
+        rows = fig4_rows(0.7, 0.001, 0.001)
+        rows.loc[(rows["metric"] == "cot_label_error") & (rows["unit"] == "3"), "value"] = 0.9
+        assert verdict("fig4", rows, "cot_right_fails").outcome == "inconclusive"
+        assert verdict("fig4", rows, "cot_right_fails").estimate == pytest.approx(5 / 6)
+
+    def test_an_accuracy_that_was_not_measured_is_not_testable(self):
+        rows = fig4_rows(0.7, 0.001, 0.001)
+        assert judged("fig4", rows[~rows["setting"].str.startswith("a=0.77")])["icl_falls"] == "not testable here"
 
 
 def fig5_rows(step_time: float, pattern_time: float, final: float = 0.97) -> pd.DataFrame:
@@ -147,22 +161,26 @@ def fig5_rows(step_time: float, pattern_time: float, final: float = 0.97) -> pd.
 
 
 class TestFig5:
-    order, end = "other steps vanish before other patterns", "attention ends on the query's pattern and step"
-
-    def test_two_stages_in_this_order(self):
-        found = judged("fig5", fig5_rows(100, 1000))
-        assert found == {self.order: "supported", self.end: "supported"}
+    def test_two_stages_in_this_order_with_most_of_the_rise_in_the_first(self):
+        found = judgement("fig5", fig5_rows(100, 1000))
+        outcomes = {v.key: v.outcome for v in found.verdicts}
+        assert (outcomes["first"], outcomes["ends"], outcomes["then"]) == ("supported", "supported", "inconclusive")
+        # Other steps take 0.6 of the mass, other patterns 0.2: a quarter of the rise comes in the second stage, in
+        # every seed alike, so that their spread says nothing about other seeds.
+        assert {v.key: v.estimate for v in found.verdicts}["then"] == pytest.approx(0.25)
 
     def test_the_other_order_or_both_at_once_refute_it(self):
-        assert judged("fig5", fig5_rows(1000, 100))[self.order] == "refuted"
-        assert judged("fig5", fig5_rows(300, 300))[self.order] == "refuted"
+        assert judged("fig5", fig5_rows(1000, 100))["first"] == "refuted"
+        assert judged("fig5", fig5_rows(300, 300))["first"] == "refuted"
 
     def test_patterns_that_never_vanish_come_later_and_end_low(self):
         found = judged("fig5", fig5_rows(100, 1e9, final=0.7))
-        assert found == {self.order: "supported", self.end: "refuted"}
+        assert (found["first"], found["ends"]) == ("supported", "refuted")
 
     def test_steps_that_never_vanish_are_no_first_stage(self):
-        assert judged("fig5", fig5_rows(1e9, 1000))[self.order] == "refuted"
+        found = judged("fig5", fig5_rows(1e9, 1000))
+        assert found["first"] == "refuted"
+        assert found["then"] == "not testable here"
 
 
 def phase_rows(failing: float, holding: float, first: float) -> pd.DataFrame:
@@ -172,55 +190,84 @@ def phase_rows(failing: float, holding: float, first: float) -> pd.DataFrame:
     for spread, tau, rho, condition_1, advantage in [*cells, ("first", 0.45, 0.45, 1, first)]:
         for length in (10, 160):
             place = setting(spread=spread, tau=tau, rho=rho, rho_o=rho, condition_1=condition_1, l=length)
-            common = {"run": "r", "condition": "c", "unit": SEEDS, "scope": "test", "setting": place}
+            common = {"run": "r", "condition": "c", "unit": SEEDS, "scope": "test", "setting": place, "n_tokens": 200}
             parts += [
-                table(metric="cot_label_error", value=np.full(5, 0.3), **common),
-                table(metric="icl_error", value=0.3 + advantage * jitter(5), **common),
+                table(metric="cot_label_error", value=np.full(6, 0.3), **common),
+                table(metric="icl_error", value=0.3 + advantage * jitter(), **common),
             ]
     return concat(parts)
 
 
 class TestPhase:
     def test_cot_wins_where_condition_1_fails_and_nowhere_else(self):
-        assert set(judged("phase", phase_rows(0.5, 0.01, 0.001)).values()) == {"supported"}
+        found = judgement("phase", phase_rows(0.5, 0.01, 0.001))
+        assert {v.outcome for v in found.verdicts} == {"supported"}
+        assert found.conclusion == "reproduced"
+
+    def test_any_advantage_is_better_in_the_papers_words(self):
+        assert judged("phase", phase_rows(0.05, 0.01, 0.001))["wins"] == "supported"
 
     def test_each_part_can_be_refuted(self):
-        found = judged("phase", phase_rows(0.02, 0.2, -0.3))
-        assert found["CoT wins wherever Condition 1 fails"] == "refuted"
-        assert found["ICL wins nowhere"] == "refuted"
-        assert found["little is left to win where Condition 1 holds"] == "refuted"
-        assert judged("phase", phase_rows(0.5, 0.0, 0.3))["nobody wins with all errors in one step"] == "refuted"
+        found = judged("phase", phase_rows(-0.1, 0.2, -0.3))
+        assert found == {
+            "wins": "refuted",
+            "icl_wins_nowhere": "refuted",
+            "holding": "refuted",
+            "one_step": "refuted",
+        }
+
+    def test_a_gap_on_either_side_is_no_tie(self):
+        assert judged("phase", phase_rows(0.5, 0.0, 0.3))["one_step"] == "refuted"
+        assert judged("phase", phase_rows(0.5, 0.0, -0.3))["one_step"] == "refuted"
 
 
-def decoder_rows(icl: float, cot: float, focus: float = 0.8) -> pd.DataFrame:
+def decoder_rows(icl: float, cot: float, focus: float = 0.8, clean: float = 0.001) -> pd.DataFrame:
     parts = []
     for condition, failing in (("icl", icl), ("cot", cot)):
         common = {"run": "r", "condition": condition, "unit": SEEDS}
-        for accuracy, value in ((0.7, failing), (0.9, 0.03), (1.0, 0.001)):
+        for number, (accuracy, value) in enumerate(((0.7, failing), (0.9, 0.03), (1.0, clean))):
             place = setting(a=accuracy, l=20, condition_1=int(accuracy > 0.75))
-            parts.append(
-                table(
-                    metric="label_error",
-                    value=value * jitter(5),
-                    scope="errors",
-                    setting=place,
-                    n_tokens=1000,
-                    **common,
-                )
-            )
-        parts.append(table(metric="dependency_mass", value=focus * jitter(5), scope="test", **common))
+            labels = {**common, "scope": "errors", "setting": place, "n_tokens": 1000}
+            parts.append(table(metric="label_error", value=value * jitter(number + len(condition[0])), **labels))
+        parts.append(table(metric="dependency_mass", value=focus * jitter(), scope="test", **common))
     return concat(parts)
 
 
 class TestDecoder:
     def test_like_the_theory_model(self):
-        assert set(judged("decoder", decoder_rows(0.7, 0.1)).values()) == {"supported"}
+        found = judgement("decoder", decoder_rows(0.7, 0.1))
+        assert {v.outcome for v in found.verdicts} == {"supported"}
+        assert found.conclusion == "reproduced"
+
+    def test_an_advantage_of_a_quarter_is_an_advantage(self):
+        assert judged("decoder", decoder_rows(0.68, 0.43))["better"] == "supported"
 
     def test_no_advantage_and_no_focus(self):
-        found = judged("decoder", decoder_rows(0.7, 0.65, focus=0.2))
-        assert found["CoT is better where Condition 1 fails (a=0.7)"] == "refuted"
-        assert found["CoT's decoder looks at the query's pattern and step"] == "refuted"
-        assert found["ICL is wrong where Condition 1 fails (a=0.7)"] == "supported"
+        found = judged("decoder", decoder_rows(0.7, 0.8, focus=0.2))
+        assert found["better"] == "refuted"
+        assert found["cot_focus"] == "refuted"
+        assert found["icl_wrong"] == "supported"
+
+    def test_decoders_that_have_not_learned_say_nothing(self):
+        found = judgement("decoder", decoder_rows(0.9, 0.9, clean=0.9))
+        assert {v.outcome for v in found.verdicts if v.role != "precondition"} == {"not testable here"}
+        assert found.conclusion == "undecided"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fresh_seeds_begin_where_the_preset_says_and_nothing_else_changes(name):
+    claim = CLAIMS[f"li2024/{name}"]
+    preset = claim.presets["cpu"]
+    assert preset.first_unit == 0
+    usual, fresh = claim.items(preset), claim.items(replace(preset, first_unit=100))  # pyright: ignore
+    assert len(usual) == len(fresh)
+    for old, new in zip(usual, fresh):
+        if "seeds" in old.parameters:
+            assert [seed + 100 for seed in old.parameters["seeds"]] == new.parameters["seeds"]
+        else:
+            assert old.parameters["seed"] + 100 == new.parameters["seed"]
+        rest = [{k: v for k, v in item.parameters.items() if not k.startswith("seed")} for item in (old, new)]
+        assert rest[0] == rest[1]
 
 
 def test_exam_rows_do_not_depend_on_chunks_of_seeds_and_count_every_query():

@@ -1,0 +1,108 @@
+"""What do standard decoders on the task of li2024 do? Errors on either side of Condition 1, and attention."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from interp.claims.li2024._estimates import difference, over_seeds
+from interp.claims.li2024._runs import errors_of
+from interp.claims.li2024._worlds import cells
+from interp.core.judging import SHARE, mean_over, share_of
+from interp.core.parts import NotMeasurable
+from interp.statistics import Interval
+from probes.rows import concat, table
+
+VIOLATED, SATISFIED = 0.7, 0.9
+"""Accuracies of a step, on either side of 0.75."""
+HIGH, LOW, CLEAN = 0.5, 0.1, 0.02
+"""Errors that count as large, as small, and as those of a decoder that has learned the task."""
+NAMES = {"cot": "CoT", "icl": "ICL"}
+
+
+@dataclass(frozen=True)
+class Decoders:
+    """What the parts read of both decoders of each seed."""
+
+    errors: pd.DataFrame
+    """Of the label, by condition, accuracy of a step and seed."""
+    focus: pd.Series
+    """By condition and seed: the attention on the examples' columns of the query's pattern and step."""
+
+    def at(self, condition: str, accuracy: float) -> pd.DataFrame:
+        """The errors of one condition at one accuracy of a step."""
+        return self.errors[(self.errors["condition"] == condition) & (self.errors["a"] == accuracy)]
+
+
+def summary(rows: pd.DataFrame) -> Decoders:
+    """Errors by accuracy, and the attention of each decoder."""
+    mass = rows[rows["metric"] == "dependency_mass"]
+    return Decoders(errors_of(rows, "label_error", "errors"), mass.groupby(["condition", "unit"])["value"].mean())
+
+
+def share_clean(found: Decoders, level: float, *, condition: str) -> Interval | NotMeasurable:
+    """The share of seeds whose decoder has learned the task."""
+    return share_of(found.at(condition, 1.0)["value"] < CLEAN, level)
+
+
+def advantage(found: Decoders, level: float) -> Interval | NotMeasurable:
+    """The error of ICL minus that of CoT where Condition 1 fails, by seed."""
+    return difference(found.at("icl", VIOLATED), found.at("cot", VIOLATED), level)
+
+
+def mean_error(found: Decoders, level: float, *, condition: str, accuracy: float) -> Interval | NotMeasurable:
+    """The mean error over seeds, at one accuracy of a step."""
+    at = found.at(condition, accuracy)
+    return over_seeds(at, level) if len(at) > 1 else NotMeasurable(f"{len(at)} seeds; a mean needs two")
+
+
+def mean_focus(found: Decoders, level: float, *, condition: str) -> Interval | NotMeasurable:
+    """The attention on the relevant columns, the mean over seeds."""
+    return mean_over(found.focus[condition].sort_index(), level, SHARE)
+
+
+def clean_note(found: Decoders, condition: str) -> str:
+    return f"mean error {found.at(condition, 1.0)['value'].mean():.4f}"
+
+
+def cot_error_note(found: Decoders) -> str:
+    return f"CoT's error {found.at('cot', VIOLATED)['value'].mean():.3f}"
+
+
+def simulated_decoders(
+    seeds: int,
+    n_queries: int,
+    *,
+    icl: float,
+    cot: float,
+    clean: float,
+    focus: Callable[[np.random.Generator, int], np.ndarray],
+) -> Callable[[np.random.Generator], pd.DataFrame]:
+    """Rows with these errors where Condition 1 fails (`icl`, `cot`) and without errors (`clean`)."""
+    places = []
+    for condition, failing in (("icl", icl), ("cot", cot)):
+        labels = {"run": condition, "condition": condition, "scope": "errors", "metric": "label_error"}
+        places += [
+            (labels, {"a": accuracy, "l": 20, "condition_1": int(accuracy > 0.75)}, rate, n_queries)
+            for accuracy, rate in ((VIOLATED, failing), (SATISFIED, 0.05), (1.0, clean))
+        ]
+    simulated = cells(places)
+
+    def rows(generator: np.random.Generator) -> pd.DataFrame:
+        units = [str(seed) for seed in range(seeds)]
+        common = {"run": "focus", "scope": "test", "metric": "dependency_mass", "unit": units}
+        looks = [table(condition=name, value=focus(generator, seeds), **common) for name in NAMES]
+        return concat([simulated.rows(generator, seeds, spread=0.2), *looks])
+
+    return rows
+
+
+def one_or_none(generator: np.random.Generator, seeds: int) -> np.ndarray:
+    """A seed looks at one kind of columns wholly or not at all."""
+    return generator.integers(0, 2, seeds).astype(float)
+
+
+def mostly(generator: np.random.Generator, seeds: int) -> np.ndarray:
+    """Every seed looks mostly at the relevant columns."""
+    return generator.normal(0.8, 0.05, seeds).clip(0, 1)

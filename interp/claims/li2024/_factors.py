@@ -1,0 +1,199 @@
+"""What do Figures 2 and 3 measure? Errors by number of examples as alpha', tau and rho vary, and their estimates.
+
+The required number of examples is that beyond which the error stays below ENOUGH. Its growth as a factor falls is an
+exponent for each seed: the slope of log l over log (1 / factor). Seeds are examined on the same random numbers at
+every setting, so that an exponent of each is the fair unit of replication.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from interp.claims.li2024._estimates import Bands, bands, largest, largest_size, least
+from interp.claims.li2024._vote import cot_vote_error
+from interp.core.parts import NotMeasurable
+from interp.statistics import Interval
+
+ENOUGH = 0.05
+"""The error at which the number of examples counts as sufficient."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The errors along one line of settings, in which one factor varies."""
+
+    values: Float[np.ndarray, "value"]
+    """Of the factor, ascending."""
+    lengths: Float[np.ndarray, "length"]
+    errors: Float[np.ndarray, "value length seed"]
+
+    def at(self, length: int) -> Float[np.ndarray, "value seed"]:
+        """The errors at one number of examples."""
+        return self.errors[:, int(np.flatnonzero(self.lengths == length)[0])]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The required number of examples along a line; `more` marks floors, `fewer` caps (see `needed_examples`)."""
+
+    values: Float[np.ndarray, "value"]
+    needed: Float[np.ndarray, "value seed"]
+    more: Bool[np.ndarray, "value seed"]
+    fewer: Bool[np.ndarray, "value seed"]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What the parts of Figures 2 and 3 read; lines by the factor that varies, in the order alpha', tau, rho."""
+
+    panels: Mapping[str, Line]
+    growth: Mapping[str, Growth]
+    beyond_vote: Float[np.ndarray, "cell seed"]
+    """Error minus that of a vote, in every cell with all errors in the first step."""
+    n_panel: int
+    """Queries of a cell of a panel, all seeds together."""
+    n_queries: int
+    """Queries of a cell of the curves that give the required numbers, all seeds together."""
+
+    @property
+    def n_seeds(self) -> int:
+        return self.beyond_vote.shape[1]
+
+
+def summarised(panels: pd.DataFrame, curves: pd.DataFrame, factors: Sequence[str]) -> Factors:
+    """The summary of errors in panels and of the curves that give the required numbers."""
+    n_panel, n_queries = (int(table["n_tokens"].iloc[0]) * table["unit"].nunique() for table in (panels, curves))
+    panels, curves = (table[["line", *factors, "l", "unit", "value"]] for table in (panels, curves))
+    lines = {factor: _line(curves, factor) for factor in factors}
+    growth, beyond = {}, []
+    for factor, line in lines.items():
+        growth[factor] = Growth(line.values, *needed_examples(line.lengths, line.errors))
+        first = curves[curves["line"] == factor].iloc[0]
+        for value, errors in zip(line.values, line.errors):
+            setting = [float(value) if name == factor else float(first[name]) for name in factors]
+            expected = [cot_vote_error(*setting, "first", int(length)) for length in line.lengths]
+            beyond.append(errors - np.array(expected)[:, None])
+    return Factors(
+        {factor: _line(panels, factor) for factor in factors}, growth, np.concatenate(beyond), n_panel, n_queries
+    )
+
+
+def _line(found: pd.DataFrame, factor: str) -> Line:
+    chosen = found[found["line"] == factor]
+    columns = [chosen[name].to_numpy() for name in (factor, "l", "unit")]
+    values, lengths, units = (np.unique(column) for column in columns)
+    if len(chosen) != len(values) * len(lengths) * len(units):
+        raise ValueError(
+            f"the line of {factor} has {len(chosen)} errors; expected one for each value, length and seed"
+        )
+    errors = chosen["value"].to_numpy(float)[np.lexsort(columns[::-1])]
+    return Line(values.astype(float), lengths.astype(float), errors.reshape(len(values), len(lengths), len(units)))
+
+
+def needed_examples(
+    lengths: Float[np.ndarray, "length"], errors: Float[np.ndarray, "value length seed"]
+) -> tuple[Float[np.ndarray, "value seed"], Bool[np.ndarray, "value seed"], Bool[np.ndarray, "value seed"]]:
+    """The number of examples beyond which the error stays below ENOUGH, interpolated linearly in log l.
+
+    With it, whether it is a floor (`more`: the error does not stay below up to the longest prompt) or a cap (`fewer`:
+    it is below from the shortest prompt on).
+    """
+    above = errors > ENOUGH
+    last = np.where(above.any(1), len(lengths) - 1 - above[:, ::-1].argmax(1), -1)
+    more, fewer = last == len(lengths) - 1, last == -1
+    at = np.clip(last, 0, max(len(lengths) - 2, 0))
+    after = np.minimum(at + 1, len(lengths) - 1)
+    here, there = (np.take_along_axis(errors, place[:, None], 1)[:, 0] for place in (at, after))
+    share = np.divide(here - ENOUGH, here - there, out=np.zeros(last.shape), where=~more & ~fewer)
+    needed = lengths[at] * (lengths[after] / lengths[at]) ** share
+    return np.where(more, lengths[-1], np.where(fewer, lengths[0], needed)), more, fewer
+
+
+def required(found: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
+    """`needed_examples` as a table by line, setting and seed: `needed`, and `more` where it is a floor."""
+    tables = []
+    for factor in [name for name in factors if (found["line"] == name).any()]:
+        chosen = found[found["line"] == factor]
+        wide = chosen.pivot(index=[*factors, "unit"], columns="l", values="value").sort_index(axis=1)
+        needed, more, _ = needed_examples(wide.columns.to_numpy(float), wide.to_numpy(float).T[None])
+        tables.append(wide.index.to_frame(index=False).assign(line=factor, needed=needed[0], more=more[0]))
+    return pd.concat(tables, ignore_index=True)
+
+
+def exponents(growth: Growth, level: float) -> Bands | NotMeasurable:
+    """p of needed ~ factor^-p by seed, as one cell; open where a floor or a cap could move it."""
+    known = ~(growth.more | growth.fewer)
+    if known.any(1).sum() < 2:
+        return NotMeasurable("fewer than two values of a factor have a required number within the prompts' lengths")
+    if known.shape[1] < 2:
+        return NotMeasurable("one seed only; a mean with an interval needs two")
+    x = -np.log(growth.values)
+    x -= x.mean()
+    found = bands((x @ np.log(growth.needed) / (x @ x))[None], level)
+    more, fewer = growth.more.any(1), growth.fewer.any(1)
+    low = np.where((more & (x < 0)).any() | (fewer & (x > 0)).any(), -np.inf, found.low)
+    high = np.where((more & (x > 0)).any() | (fewer & (x < 0)).any(), np.inf, found.high)
+    return Bands(found.value, low, high, found.n)
+
+
+def exponent(found: Factors, level: float, *, factor: str) -> Interval | NotMeasurable:
+    """p of needed ~ factor^-p, the mean over seeds."""
+    result = exponents(found.growth[factor], level)
+    if isinstance(result, NotMeasurable):
+        return result
+    ends = float(result.value[0]), float(result.low[0]), float(result.high[0])
+    return Interval(*ends, level, result.n, "mean of the seeds' slopes, t")
+
+
+def least_exponent(found: Factors, level: float) -> Interval | NotMeasurable:
+    """The exponent of the factor on which the required number depends least."""
+    problem = _unmeasured(found)
+    return least(partial(_all_exponents, found), level) if problem is None else problem
+
+
+def largest_exponent(found: Factors, level: float) -> Interval | NotMeasurable:
+    """The exponent of the factor on which the required number depends most steeply."""
+    problem = _unmeasured(found)
+    return largest(partial(_all_exponents, found), level) if problem is None else problem
+
+
+def _unmeasured(found: Factors) -> NotMeasurable | None:
+    each = [exponents(growth, 0.95) for growth in found.growth.values()]
+    return next((e for e in each if isinstance(e, NotMeasurable)), None)
+
+
+def _all_exponents(found: Factors, level: float) -> Bands:
+    each = [e for growth in found.growth.values() if isinstance(e := exponents(growth, level), Bands)]
+    value, low, high = (np.concatenate([getattr(e, end) for e in each]) for end in ("value", "low", "high"))
+    return Bands(value, low, high, each[0].n)
+
+
+def least_clear_order(found: Factors, level: float, *, length: int) -> Interval | NotMeasurable:
+    """Error at a value of a factor minus that at the next higher one: the least of all pairs in the panels."""
+    return _least_gap(
+        found, np.concatenate([-np.diff(line.at(length), axis=0) for line in found.panels.values()]), level
+    )
+
+
+def least_fall(found: Factors, level: float, *, lengths: tuple[int, int]) -> Interval | NotMeasurable:
+    """How much the error, averaged over a panel's values, falls between two lengths: the least of the panels."""
+    short, long = lengths
+    falls = [line.at(short).mean(0) - line.at(long).mean(0) for line in found.panels.values()]
+    return _least_gap(found, np.array(falls), level)
+
+
+def _least_gap(found: Factors, gaps: Float[np.ndarray, "cell seed"], level: float) -> Interval | NotMeasurable:
+    if found.n_seeds < 2 or not len(gaps):
+        return NotMeasurable("fewer than two values of each factor, or one seed only")
+    return least(partial(bands, gaps, n_queries=found.n_panel), level)
+
+
+def beyond_vote(found: Factors, level: float) -> Interval | NotMeasurable:
+    """The largest difference between the errors of the network and of a vote, over settings and lengths."""
+    if found.n_seeds < 2:
+        return NotMeasurable("one seed only; a mean with an interval needs two")
+    return largest_size(partial(bands, found.beyond_vote, n_queries=found.n_queries), level)
