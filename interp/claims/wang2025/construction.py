@@ -109,7 +109,7 @@ def parts(preset: Construction) -> list[Part]:
             role="paper",
             source="Theorem 4: exactly express the k-fold composition task",
             primary=True,
-            quantity="log10 of the largest error of an output over sizes, hops, places and sequences; mean over seeds",
+            quantity="log10 of the largest error of an output over sizes, hops, places, sequences; mean over seeds",
             estimate=largest_error,
             direction="below",
             threshold=EXACT,

@@ -93,7 +93,8 @@ def parts(preset: Fig3Middle) -> list[Part]:
     )
     waits = f"every loss is above {SOME_LOSS:g} nats just before the readouts' step"
     shown = (
-        ("both", "layers are learned in turn, and then the composition", f"{in_turn}; {perfect}", f"{order}; and {final}"),
+        ("both", "layers are learned in turn, and then the composition", f"{in_turn}; {perfect}",
+         f"{order}; and {final}"),
         ("order", "layer t is learned in step t", in_turn, order),
         ("final", "in the end every hop is learned", perfect, final),
         ("waits", "the losses wait for the readouts",
