@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,17 +23,17 @@ def parts(preset: Any) -> list[Part]:
     said = "Section 6, Figure 3 left"
     shares = (
         (
-            "learned", "every hop is learned in its own stage", "paper",
+            "learned", "every hop is learned in its own stage",
             f"{said}: the loss on 2^(l-1)-hop examples decreases to zero after the l-th stage",
             f"every hop has a loss below {NO_LOSS:g} nats and an error of at most {SOLVED:g} after its own stage",
         ),
         (
-            "final", "after the final stage all hops are learned", "paper",
+            "final", "after the final stage all hops are learned",
             f"{said}: after the final stage the model has perfectly learned the 16-fold composition",
             f"every hop has an error of at most {SOLVED:g} at the end",
         ),
         (
-            "before", "no hop is learned before its stage", "control", "",
+            "before", "no hop is learned before its stage", "",
             f"before its own stage every hop has an error above {NOT_YET:g} of that of guessing, 1 - 1/N",
         ),
     )  # fmt: skip
@@ -42,7 +42,7 @@ def parts(preset: Any) -> list[Part]:
             Part(
                 key=key,
                 name=name,
-                role=role,
+                role="paper" if source else "control",
                 source=source,
                 primary=key == "learned",
                 quantity=f"share of runs (settings and seeds) in which {quantity}",
@@ -53,13 +53,13 @@ def parts(preset: Any) -> list[Part]:
                 unit="runs",
                 note=partial(_by_setting, column=key),
             )
-            for key, name, role, source, quantity in shares
+            for key, name, source, quantity in shares
         ),
         *(_growth_part(name, symbol, power) for name, symbol, power in (("k", "k", 4.0), ("n", "N", 6.0))),
     ]
 
 
-def _growth_part(name: Literal["k", "n"], symbol: str, power: float) -> Part:
+def _growth_part(name: str, symbol: str, power: float) -> Part:
     return Part(
         key=f"growth_{name}",
         name=f"samples needed grow with {symbol} no faster than the theorem's power",
@@ -105,12 +105,12 @@ def share_of_runs(found: Left, level: float, *, column: str) -> Interval | NotMe
     return share_of(found.runs[column], level)
 
 
-def exponent(found: Left, level: float, *, name: Literal["k", "n"]) -> Interval | NotMeasurable:
+def exponent(found: Left, level: float, *, name: str) -> Interval | NotMeasurable:
     """The power of k or n with which the sequences needed grow, one query in each, the other size fixed."""
     return exponent_of(found.searches[found.searches["one"]], level, name)
 
 
-def exponent_of(searches: pd.DataFrame, level: float, name: Literal["k", "n"]) -> Interval | NotMeasurable:
+def exponent_of(searches: pd.DataFrame, level: float, name: str) -> Interval | NotMeasurable:
     """The slope of log M against the log of k or n, by least squares for each seed; mean over seeds.
 
     A search ends on a grid, so every log M is known to one step of it only; the interval is widened by the most that

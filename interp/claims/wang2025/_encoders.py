@@ -91,7 +91,7 @@ def encoder_parts(conditions: Sequence[str]) -> list[Part]:
             key="switched_off",
             name=f"{TOLD['token']}: the token switches the second hop's attention off",
             role="ours",
-            quantity="attention of some head on (i+1, hop^1(j)), told the 2-hop minus told the hardest; mean of seeds",
+            quantity="attention of some head on (i+1, hop^1(j)), told the 2-hop minus told the hardest; seeds' mean",
             estimate=switched_off,
             direction="above",
             threshold=LOOKS,

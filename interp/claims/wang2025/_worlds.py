@@ -77,7 +77,7 @@ def simulated_accuracy(
     }
 
 
-def joined(*parts: Mapping[str, Sequence], **constant: str) -> pd.DataFrame:
+def joined(*parts: Mapping[str, Sequence | np.ndarray], **constant: str) -> pd.DataFrame:
     """One table of all columns."""
     columns = {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}
     return table(**columns, **constant)

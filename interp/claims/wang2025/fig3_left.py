@@ -9,7 +9,7 @@ error of at most 1% after its stage. Since the theorem is an upper bound, slower
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -150,7 +150,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     return {**drawn, "samples_needed": figure}
 
 
-def _draw_growth(axes: "Axes", found: pd.DataFrame, name: Literal["k", "n"], style: dict, label: str) -> None:
+def _draw_growth(axes: "Axes", found: pd.DataFrame, name: str, style: dict, label: str) -> None:
     import matplotlib.ticker
 
     other, symbol = ("n", "k") if name == "k" else ("k", "N")

@@ -139,7 +139,7 @@ def _world(in_order: float, learned: float, waits: float) -> Callable[[np.random
     run, seeds = PRESETS["cpu"].run, PRESETS["cpu"].seeds
     layers = run.k.bit_length()
     step, place = np.meshgrid(np.arange(layers + 2), np.arange(layers), indexing="ij")
-    settings = [setting(**run.settings, hop=2**hop, trained="W_KQ") for hop in place.ravel()]
+    settings = [setting(**run.settings, hop=2**hop, trained="W_KQ") for hop in place.ravel().tolist()]
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
         ordered, ends, late = (generator.random((seeds, 1, 1)) < p for p in (in_order, learned, waits))
