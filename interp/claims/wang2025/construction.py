@@ -247,7 +247,7 @@ register(
             "paper": Scale("smaller", "sizes up to k = 64, N = 5 and k = N = 16, at a finite softmax scale"),
         },
         finding=(
-            f"At softmax scale {SCALE:g} the largest error of an output of 0 or 1 was 10^{{exact.estimate:.1f}} "
+            f"At softmax scale {SCALE:g} the largest error of an output of 0 or 1 was 10^{{exact:.1f}} "
             "(mean of {exact.n} seeds); its logarithm changed by {vanishes} per unit of scale, where the "
             "proof's limit has -1."
         ),

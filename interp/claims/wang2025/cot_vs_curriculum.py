@@ -237,7 +237,7 @@ register(
             "paper": Scale("smaller", "k = 4, N = 5, 100,000 sequences; the lower bound is about large k"),
         },
         finding=(
-            "With the answer alone the decoder stayed at chance in {alone.estimate:.0%} of {alone.n} seeds; the "
+            "With the answer alone the decoder stayed at chance in {alone:.0%} of {alone.n} seeds; the "
             "log10 of sequences with easier hops over those with chain of thought was {saves_mixture} for the "
             "mixture and {saves_stagewise} in stages, an open end where a budget ended first."
         ),

@@ -189,9 +189,9 @@ register(
             "paper": Scale("the paper's own numbers"),
         },
         finding=(
-            "Every hop was learned in its own stage in {learned.estimate:.0%} of {learned.n} runs, and none before "
-            "in {before.estimate:.0%}; the samples needed grew as k^{growth_k.estimate:.2f} and "
-            "N^{growth_n.estimate:.2f}, where the theorem allows k^4 and N^6."
+            "Every hop was learned in its own stage in {learned:.0%} of {learned.n} runs, and none before "
+            "in {before:.0%}; the samples needed grew as k^{growth_k:.2f} and "
+            "N^{growth_n:.2f}, where the theorem allows k^4 and N^6."
         ),
         deviations=(
             "The paper does not state its number of sequences M, test set or constants; here beta_0 = 1 and the "

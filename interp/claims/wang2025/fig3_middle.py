@@ -213,9 +213,9 @@ register(
             "paper": Scale("the paper's own numbers"),
         },
         finding=(
-            "Layer t was learned in step t, and not before, in {order.estimate:.0%} of {order.n} seeds; in the end "
-            "every hop was learned in {final.estimate:.0%}, while before the readouts' step no loss had fallen in "
-            "{waits.estimate:.0%}."
+            "Layer t was learned in step t, and not before, in {order:.0%} of {order.n} seeds; in the end "
+            "every hop was learned in {final:.0%}, while before the readouts' step no loss had fallen in "
+            "{waits:.0%}."
         ),
         deviations=(
             "The paper does not state its number of sequences M or its constants; here beta_0 = 1 and the learning "

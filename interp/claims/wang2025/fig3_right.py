@@ -223,9 +223,9 @@ register(
             ),
         },
         finding=(
-            "With a head for each hop the mixture taught the hardest hop in {learned_head.estimate:.0%} of "
-            "{learned_head.n} seeds and the hardest hop alone left {alone_head.estimate:.0%} at chance; told by a "
-            "token, as printed, {learned_token.estimate:.0%} learned it from the mixture in one pass."
+            "With a head for each hop the mixture taught the hardest hop in {learned_head:.0%} of "
+            "{learned_head.n} seeds and the hardest hop alone left {alone_head:.0%} at chance; told by a "
+            "token, as printed, {learned_token:.0%} learned it from the mixture in one pass."
         ),
         deviations=(
             "The paper does not state its encoder's size or Adam's settings; here pre-LayerNorm, 4 layers, width 48, "

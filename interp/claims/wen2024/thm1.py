@@ -280,7 +280,7 @@ register(
             "paper": Scale("smaller", "n = 8 to 252 and k = n/4 or n/2; the theorem is about large n, and smaller k"),
         },
         finding=(
-            "The construction was right on every input with {exact.estimate:.0%} of {exact.n} random embeddings, "
+            "The construction was right on every input with {exact:.0%} of {exact.n} random embeddings, "
             "and needed {bits} significant bits more each time n doubled."
         ),
         deviations=(

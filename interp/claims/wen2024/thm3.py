@@ -241,9 +241,9 @@ register(
             "paper": Scale("smaller", "n = 32, k = 8; Assumption 2 is about n beyond any that can be run"),
         },
         finding=(
-            "After three steps every input was right in {right.estimate:.0%} of {right.n} seeds and attention "
-            "one-hot to within n^-8 in {one_hot.estimate:.0%}; after one step S[i] outweighed every other key in "
-            "{phase_1.estimate:.0%}, and given the running parity in {phase_1_parity.estimate:.0%}."
+            "After three steps every input was right in {right:.0%} of {right.n} seeds and attention "
+            "one-hot to within n^-8 in {one_hot:.0%}; after one step S[i] outweighed every other key in "
+            "{phase_1:.0%}, and given the running parity in {phase_1_parity:.0%}."
         ),
         deviations=(
             "Assumption 2 cannot be run: for n = 16, k = 4, eps = 10 and delta = 0.1 it asks for batches of 3 * "
