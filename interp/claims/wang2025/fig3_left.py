@@ -6,7 +6,7 @@ suffices) is measured at small sizes on a geometric grid (ratio sqrt 2): the sma
 error of at most 1% after its stage. Since the theorem is an upper bound, slower growth agrees with it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.wang2025._runs import FINER, SOLVED, TheoryRun, search_rows, snapshot_rows, train_theory
-from interp.core.claim import Claim, Item, register
-from interp.core.judging import seed_verdict
-from interp.core.verdict import Verdict, judged
-from interp.statistics import GrowthFit, Interval, growth_comparison
+from interp.claims.wang2025._curriculum import exponent_of, how, line, needed, parts, summary
+from interp.claims.wang2025._parts import MOST
+from interp.claims.wang2025._runs import FINER, TheoryRun, search_rows, snapshot_rows, train_theory
+from interp.claims.wang2025._worlds import joined, simulated_searches, simulated_stages
+from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.parts import NotMeasurable
 from probes.rows import with_settings
 
 if TYPE_CHECKING:
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "wang2025/fig3-left"
-CHANCE = 0.7
-"""The error above which a hop counts as not yet learned; chance level is 1 - 1/N, 0.8 for N=5."""
-NO_LOSS = 0.1
-"""The loss, in nats, below which it counts as zero; chance level is log 5 = 1.6."""
-POWER_OF_K, POWER_OF_N = 4.0, 6.0
-"""Theorem 7: M of order k^4 N^6, up to logarithms, is enough."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,7 @@ class Fig3Left:
     most: int
     """Largest number of sequences tried; a search that needs more is censored."""
     seeds: int
+    first_unit: int = 0
 
 
 def _searches(sizes: Sequence[tuple[int, int]], start: int, one_query: bool, n_test: int) -> tuple[TheoryRun, ...]:
@@ -64,7 +60,7 @@ PRESETS = {
             *_searches([(2, 5), (4, 5), (8, 5), (4, 3), (4, 8), (4, 12)], 64, True, n_test=50),
             *_searches([(2, 5), (4, 5), (8, 5), (16, 5), (4, 3), (4, 8), (4, 12)], 32, False, n_test=50),
         ),
-        most=100_000, seeds=5,
+        most=100_000, seeds=6,
     ),
     "paper": Fig3Left(
         runs=(TheoryRun("stagewise", 16, 5, 2_000), TheoryRun("stagewise", 16, 5, 400_000, True)),
@@ -79,7 +75,7 @@ PRESETS = {
 
 def items(preset: Fig3Left) -> list[Item]:
     """One item for each run or search and seed."""
-    seeds = range(preset.seeds)
+    seeds = range(preset.first_unit, preset.first_unit + preset.seeds)
     runs = [replace(run, seed=seed).item for run in preset.runs for seed in seeds]
     searches = [replace(run, seed=seed).search_item for run in preset.searches for seed in seeds]
     return runs + [Item(item.name, {**item.parameters, "most": preset.most}) for item in searches]
@@ -94,97 +90,43 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     return snapshot_rows(run, train_theory(run))
 
 
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """The stages of every run, then the growth of the samples needed with k and with N."""
-    stages = with_settings(rows[rows["metric"].isin(["loss", "error"])])
-    verdicts = []
-    for (k, n, queries), of_size in stages.groupby(["k", "n", "queries"]):
-        where = f"k={k:.0f}, N={n:.0f}, {_how(bool(queries == 1))}, M={of_size['sequences'].iloc[0]:.0f}"
-        verdicts += _stage_verdicts(of_size, where)
-    return verdicts + _growth_verdicts(rows)
+def _world(
+    *, learned: float = 1.0, early: float = 0.0, power_of_k: float = 1.5, power_of_n: float = 1.0
+) -> Callable[[np.random.Generator], pd.DataFrame]:
+    """Rows in which runs learn with probability `learned`, some hop early with `early`, and M grows as given."""
+    preset = PRESETS["cpu"]
+    searches = [run for run in preset.searches if run.one_query]
+    sizes = np.array([(run.k, run.n) for run in searches], float)
+    typical = 60 * (sizes[:, 0] / 2) ** power_of_k * (sizes[:, 1] / 3) ** power_of_n
+    shape = (len(preset.runs), preset.seeds)
 
-
-def _how(one_query: bool) -> str:
-    return "one query per sequence" if one_query else "all queries"
-
-
-def _stage_verdicts(of_size: pd.DataFrame, where: str) -> list[Verdict]:
-    stage = np.log2(of_size["hop"]).astype(int)
-    after, before = of_size[of_size["update"] == 2 * stage + 2], of_size[of_size["update"] == 2 * stage]
-    errors, losses = (after[after["metric"] == metric].groupby("unit")["value"] for metric in ("error", "loss"))
-    early = before[before["metric"] == "error"].groupby("unit")["value"].min()
-    at_end = of_size[(of_size["update"] == of_size["update"].max()) & (of_size["metric"] == "error")]["value"].max()
-    note = f"largest error of any hop after the last stage, over seeds: {at_end:.2g}"
-    return [
-        seed_verdict(
-            ID, f"error goes to 0 at its own stage ({where})", errors.max(),
-            "share wrong after the own stage, largest over hops", SOLVED, "below", note,
-        ),
-        seed_verdict(
-            ID, f"loss goes to 0 at its own stage ({where})", losses.max(),
-            "loss after the own stage (nats), largest over hops", NO_LOSS, "below", note,
-        ),
-        seed_verdict(
-            ID, f"and not before ({where})", early,
-            "share wrong before the own stage, smallest over hops", CHANCE, "above", note,
-        ),
-    ]  # fmt: skip
-
-
-def needed(rows: pd.DataFrame) -> pd.DataFrame:
-    """The searches: M needed by k, n, queries and seed; `censored` marks those that needed more than was tried."""
-    found = with_settings(rows[rows["metric"].isin(["sample_complexity", "censored_at"])])
-    return found.assign(censored=found["metric"] == "censored_at", one=found["queries"] == 1)
-
-
-@dataclass(frozen=True)
-class Growth:
-    """How the samples needed grow with one size: the fitted power law and its exponent."""
-
-    law: GrowthFit
-    exponent: Interval
-
-
-def growth(found: pd.DataFrame, name: str) -> Growth | None:
-    """Growth with k or n, the other size fixed where most was measured; None with fewer than two sizes."""
-    other = "n" if name == "k" else "k"
-    counts = found.groupby(other)[name].nunique()
-    line = found[found[other] == counts.idxmax()] if len(counts) else found
-    if line[name].nunique() < 2 or line["censored"].all():
-        return None
-    coarseness = float(line["value"].median()) * (FINER - 1)
-    compared = growth_comparison(
-        line[name].to_numpy(float), line["value"].to_numpy(float), line["censored"].to_numpy(bool),
-        resolution=coarseness, rng=0,
-    )  # fmt: skip
-    p = compared.power_exponent  # seeds that all agree leave an interval that misses its estimate by rounding
-    return Growth(compared.power, replace(p, low=min(p.low, p.value), high=max(p.high, p.value)))
-
-
-def _growth_verdicts(rows: pd.DataFrame) -> list[Verdict]:
-    found = needed(rows)
-    verdicts = []
-    for name, symbol, threshold in (("k", "k", POWER_OF_K), ("n", "N", POWER_OF_N)):
-        one, every = (growth(found[found["one"] == is_one], name) for is_one in (True, False))
-        unknown = Interval(0.0, -np.inf, np.inf, 0.95, max(int(found["one"].sum()), 1))
-        beside = "" if every is None else f"; with all queries labelled the power is {_shown(every.exponent)}"
-        verdicts.append(
-            judged(
-                unknown if one is None else one.exponent,
-                claim=ID,
-                part=f"samples needed grow with {symbol} no faster than the theorem's power",
-                quantity=f"exponent p of M ~ {symbol}^p, one query per sequence",
-                threshold=threshold,
-                direction="below",
-                unit="runs",
-                note=f"the theorem is an upper bound{beside}",
-            )
+    def rows(generator: np.random.Generator) -> pd.DataFrame:
+        needed = typical[:, None] * np.exp(generator.normal(0, 0.25, (len(sizes), preset.seeds)))
+        stages = simulated_stages(
+            preset.runs, preset.seeds, generator.random(shape) < learned, generator.random(shape) < early
         )
-    return verdicts
+        return joined(stages, simulated_searches(searches, needed, preset.most, FINER), condition="stagewise")
+
+    return rows
 
 
-def _shown(interval: Interval) -> str:
-    return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+WORLDS = (
+    World(
+        "a coin decides whether a run learns its last hop, and when",
+        {"learned": False, "final": False, "before": False},
+        _world(learned=MOST, early=MOST),
+    ),
+    World(
+        "samples needed grow with the theorem's powers",
+        {"growth_k": False, "growth_n": False},
+        _world(power_of_k=4.0, power_of_n=6.0),
+    ),
+    World(
+        "one hop per stage, slow growth",
+        {"learned": True, "final": True, "before": True, "growth_k": True, "growth_n": True},
+        _world(),
+    ),
+)
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
@@ -195,14 +137,14 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     stages = with_settings(rows[rows["metric"].isin(["loss", "error"])])
     drawn = {}
     for (k, n, queries), of_size in stages.groupby(["k", "n", "queries"]):
-        title = f"Curriculum, k={k:.0f}, N={n:.0f}, {_how(bool(queries == 1))}, M={of_size['sequences'].iloc[0]:.0f}"
+        title = f"Curriculum, k={k:.0f}, N={n:.0f}, {how(bool(queries == 1))}, M={of_size['sequences'].iloc[0]:.0f}"
         drawn[f"stages_k={k:.0f}_{'one' if queries == 1 else 'all'}"] = draw_steps(of_size, title)
     found = needed(rows)
     with styled():
         figure = new_figure(8.0, 3.8)
         for axes, name in zip(figure.subplots(1, 2, sharey=True), ("k", "n")):
             for style, (one, of_kind) in zip(SERIES, found.groupby("one", sort=False)):
-                _draw_growth(axes, of_kind, name, style, _how(bool(one)))
+                _draw_growth(axes, of_kind, name, style, how(bool(one)))
             axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         figure.axes[0].set_ylabel("sequences per stage needed\nfor an error of 1% on every hop")
     return {**drawn, "samples_needed": figure}
@@ -212,16 +154,16 @@ def _draw_growth(axes: "Axes", found: pd.DataFrame, name: str, style: dict, labe
     import matplotlib.ticker
 
     other, symbol = ("n", "k") if name == "k" else ("k", "N")
-    counts = found.groupby(other)[name].nunique()
-    line = found[found[other] == counts.idxmax()]
-    fitted = growth(found, name)
-    power = "" if fitted is None else f": M ~ {symbol}^{_shown(fitted.exponent)}"
-    axes.plot(line[name], line["value"], **{**style, "linestyle": "", "alpha": 0.6})
-    if fitted is not None:
-        size = np.unique(line[name].to_numpy(float))
-        axes.plot(size, fitted.law.median(size), **{**style, "marker": ""}, label=f"{label}{power}")
-    axes.set(xscale="log", yscale="log", xlabel=f"{symbol} ({'N' if name == 'k' else 'k'}={counts.idxmax():.0f})")
-    axes.set_xticks(sorted(line[name].unique()))
+    of = line(found, name)
+    power = exponent_of(found, 0.95, name)
+    axes.plot(of[name], of["value"], **{**style, "linestyle": "", "alpha": 0.6})
+    if not isinstance(power, NotMeasurable):
+        size = np.unique(of[name].to_numpy(float))
+        middle = np.exp(np.log(of["value"]).mean() + power.value * (np.log(size) - np.log(of[name]).mean()))
+        shown = f"{label}: M ~ {symbol}^{power.value:.2f} [{power.low:.2f}, {power.high:.2f}]"
+        axes.plot(size, middle, **{**style, "marker": ""}, label=shown)
+    axes.set(xscale="log", yscale="log", xlabel=f"{symbol} ({'N' if name == 'k' else 'k'}={of[other].iloc[0]:.0f})")
+    axes.set_xticks(sorted(of[name].unique()))
     axes.xaxis.set_major_formatter(matplotlib.ticker.ScalarFormatter())
     axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
 
@@ -233,17 +175,28 @@ register(
             "Trained by Algorithm 1 with k=16, N=5, the loss on 2^(l-1)-hop examples decreases to zero after the "
             "l-th stage, so that at the end 16-fold composition is learned; M of order k^4 N^6 samples suffice."
         ),
-        test=(
-            "By seed, on test sequences: after its own stage every hop has an error below "
-            f"{SOLVED:g} and a loss below {NO_LOSS:g} nats; before it an error above {CHANCE:g}. With one query per "
-            f"sequence the smallest sufficient M grows as a power of k below {POWER_OF_K:g} and of N below "
-            f"{POWER_OF_N:g} (censored lognormal fits, bootstrapped over seeds). 95% intervals; a test is supported "
-            "or refuted only if its whole interval is on one side."
+        method=(
+            "Algorithm 1 is run stage by stage, and loss and error of every hop are measured on test sequences "
+            "after every gradient step. For the growth, the smallest M on a geometric grid (ratio sqrt 2) that "
+            "leaves every hop with an error of at most 1% is searched at several k and N; the powers are slopes of "
+            "log M, fitted for each seed."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: k = 4, N = 3, and k = 2, N = 3"),
+            "cpu": Scale(
+                "smaller", "all queries labelled at the paper's k = 16, N = 5; one query, as printed, at k = 8"
+            ),
+            "paper": Scale("the paper's own numbers"),
+        },
+        finding=(
+            "Every hop was learned in its own stage in {learned:.0%} of {learned.n} runs, and none before "
+            "in {before:.0%}; the samples needed grew as k^{growth_k:.2f} and "
+            "N^{growth_n:.2f}, where the theorem allows k^4 and N^6."
         ),
         deviations=(
             "The paper does not state its number of sequences M, test set or constants; here beta_0 = 1 and the "
             "learning rate is 30 (kN)^2. cpu: all kN queries of a sequence labelled at k=16, which is the same "
-            "gradient with less noise, and one of each, as printed, at k=8; searches up to M = 100,000; five seeds. "
+            "gradient with less noise, and one of each, as printed, at k=8; searches up to M = 100,000; six seeds. "
             "paper: k=16 both ways, larger sizes in the searches. The theorem's k^4 N^6 is 10^9 at k=16, N=5, so its "
             "growth can only be measured at small sizes. The smoke preset is far smaller still: it tests the code, "
             "not the claim."
@@ -251,7 +204,24 @@ register(
         presets=PRESETS,
         items=items,
         measure=measure,
-        judge=judge,
+        summary=summary,
+        parts=parts,
+        worlds=WORLDS,
+        published=lambda rows: rows[rows["metric"].isin(["loss", "error", "sample_complexity", "censored_at"])],
         figures=figures,
+        clarity=(
+            "The figure shows one run. Theorem 7 promises its error with high probability from M of order k^4 N^6 "
+            "on, far more than is used here; it is not what is tested. Its powers are an upper bound, so the test "
+            "of growth is weak: it fails only if small sizes already grow faster than k^4 or N^6, and growth far "
+            "below them says nothing about how tight the bound is, nor that growth stays polynomial."
+        ),
+        history=(
+            "The powers came from a censored likelihood, whose interval has no width if seeds agree on the grid; "
+            "now from slopes by seed, with the grid's step added. Before the parts were declared, the mean error "
+            "and the mean loss over seeds were judged, for each setting alone; a setting in which one seed in five "
+            "fails passes such a test too often when none of them is drawn, so shares of runs are judged now, both "
+            "settings together. The error that counts as not yet learned was 0.7, whatever N. cpu had five seeds, "
+            "which cannot show that most runs succeed even if all do."
+        ),
     )
 )

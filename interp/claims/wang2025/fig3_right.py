@@ -12,32 +12,26 @@ to (i+2, hop^2(j)) it brings along the 1-hop decodable there, which is the 3-hop
 balanced score) was changed after a first run, in which its test was inconclusive; its parts are exploratory.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from interp.claims.wang2025._encoder_runs import EncoderRun, final_accuracy, history_rows, train_encoder
-from interp.core.claim import Claim, Item, register
-from interp.core.judging import seed_verdict
-from interp.core.verdict import Verdict
-from probes.rows import concat, with_settings
+from interp.claims.wang2025._encoder_runs import EncoderRun, history_rows, train_encoder
+from interp.claims.wang2025._encoders import BETTER, LOOKS, TOLD, encoder_parts, summary
+from interp.claims.wang2025._parts import MOST
+from interp.claims.wang2025._worlds import joined, simulated_accuracy
+from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.parts import Part
+from probes.rows import concat, setting, with_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "wang2025/fig3-right"
-LEARNS = 0.9
-"""The accuracy of the hardest hop that counts as learned."""
-CHANCE = 0.3
-"""The accuracy below which it is not learned at all; chance level is 1/N, 0.2 for N=5."""
-LOOKS = 0.5
-"""The attention of some head on a key above which the model attends there."""
-TOLD = {"head": "a head for each hop", "head_own": "a head and a layer for each hop", "token": "hop told by a token"}
-BETTER = 0.3
-"""How much better a linear probe must decode the (k/2)-hop than the (k-1)-hop."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +41,7 @@ class Fig3Right:
     runs: tuple[EncoderRun, ...]
     n_probed: int
     seeds: int
+    first_unit: int = 0
 
 
 MIXTURE = EncoderRun("head", "mixture")
@@ -68,7 +63,7 @@ PRESETS = {
         ),
         n_probed=8, seeds=2,
     ),
-    "cpu": Fig3Right((MIXTURE, HARDEST, TOKEN, OWN), n_probed=64, seeds=5),
+    "cpu": Fig3Right((MIXTURE, HARDEST, TOKEN, OWN), n_probed=64, seeds=6),
     "paper": Fig3Right(
         _resized(
             MIXTURE, HARDEST, TOKEN, OWN, replace(HARDEST, told="token"), replace(TOKEN, token_from=3),
@@ -81,10 +76,11 @@ PRESETS = {
 
 def items(preset: Fig3Right) -> list[Item]:
     """One item for each run and seed."""
+    seeds = range(preset.first_unit, preset.first_unit + preset.seeds)
     return [
         Item(item.name, {**item.parameters, "n_probed": preset.n_probed})
         for run in preset.runs
-        for item in (replace(run, seed=seed).item for seed in range(preset.seeds))
+        for item in (replace(run, seed=seed).item for seed in seeds)
     ]
 
 
@@ -101,82 +97,68 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     return concat(tables)
 
 
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """The hardest hop's accuracy by condition; then how the models that learned it compute it."""
-    final = final_accuracy(rows)
-    hardest = final[final["hop"] == final["hop"].max()]
-    verdicts = []
-    for condition, group in hardest.groupby("condition"):
-        told, curriculum = str(condition).rsplit("_", 1)
-        learns = curriculum != "hardest"
-        n_learned = int((group["value"] >= LEARNS).sum())
-        others = final[(final["condition"] == condition) & (final["hop"] < final["hop"].max())]
-        by_hop = ", ".join(
-            f"{hop:.0f}-hop {value:.3f}" for hop, value in others.groupby("hop")["value"].mean().items()
-        )
-        verdicts.append(
-            seed_verdict(
-                ID,
-                f"{TOLD.get(told, told.replace('_', ' '))}: "
-                + ("the mixture learns the hardest hop" if learns else "the hardest hop alone stays at chance"),
-                group["value"],
-                f"test accuracy of the {group['hop'].iloc[0]:.0f}-hop",
-                LEARNS if learns else CHANCE,
-                "above" if learns else "below",
-                f"{n_learned} of {len(group)} seeds learn it; mean accuracy of the others: {by_hop}",
-                bounds=(0.0, 1.0),
-            )
-        )
-    for condition in ("head_mixture", "head_own_mixture"):
-        verdicts += _how_it_computes(rows, hardest, condition)
-    return verdicts + _why_the_token_stalls(rows)
+def parts(preset: Fig3Right) -> list[Part]:
+    """What each training set of the preset teaches, and how the models that learned compute it."""
+    return encoder_parts([run.condition for run in preset.runs])
 
 
-def _how_it_computes(rows: pd.DataFrame, hardest: pd.DataFrame, condition: str) -> list[Verdict]:
-    """Doubling or chain, for the models of a condition that learned the hardest hop."""
-    learned = hardest[(hardest["condition"] == condition) & (hardest["value"] >= LEARNS)]["unit"]
-    of_learned = rows[(rows["condition"] == condition) & rows["unit"].isin(learned)]
-    where = TOLD[condition.rsplit("_", 1)[0]]
-    mass, probes = (with_settings(of_learned[of_learned["metric"] == name]) for name in ("mass", "probe_accuracy"))
-    if mass.empty:
-        looks = holds = pd.Series(dtype=float)
-    else:
-        looks = mass[mass["mask"] == mass["mask"].max()].groupby("unit")["value"].max().clip(upper=1.0)
-        best = probes.groupby(["unit", "hop"])["value"].max().unstack("hop")
-        k = best.columns.max()
-        holds = best[k // 2] - best[k - 1]
-    note = f"{len(learned)} models that learned the hardest hop"
-    return [
-        seed_verdict(
-            ID, f"doubling, {where}: the last hop is composed of two halves", looks,
-            "attention of some head on (i + k/2, hop^(k/2)(j)), as in Theorem 4's last layer",
-            LOOKS, "above", note, (0.0, 1.0),
-        ),
-        seed_verdict(
-            ID, f"doubling, {where}: the half hop is computed and the (k-1)-hop is not", holds,
-            "accuracy of linear probes, each largest over layers: (k/2)-hop minus (k-1)-hop", BETTER, "above", note,
-        ),
-    ]  # fmt: skip
+def _world(
+    learned: float, alone: float, halves: float, gap: float, switch: float
+) -> Callable[[np.random.Generator], pd.DataFrame]:
+    """Rows in which seeds learn from the mixture, and alone, with these probabilities, and double with `halves`.
+
+    `gap` and `switch` are the means of the difference between probes and of the attention that the token removes.
+    """
+    runs, seeds = PRESETS["cpu"].runs, PRESETS["cpu"].seeds
+    probed = [run for run in runs if run.told == "head" and run.curriculum == "mixture"]
+    kinds = [("mass", {"mask": 2, "hop": 4}), ("probe_accuracy", {"hop": 2}), ("probe_accuracy", {"hop": 3})]
+    kinds += [("probe_accuracy", {"hop": 4})]
+    told = [("mass", {"mask": 1, "hop": hop}) for hop in (1, 2, 4)]
+    lines = [(run, *kind) for run in probed for kind in kinds] + [(TOKEN, *kind) for kind in told]
+    place = {
+        "run": np.array([f"{run.condition} {seed}" for run, _, _ in lines for seed in range(seeds)]),
+        "condition": np.repeat([run.condition for run, _, _ in lines], seeds),
+        "unit": np.tile([str(seed) for seed in range(seeds)], len(lines)),
+        "setting": np.repeat([setting(**run.settings, **where) for run, _, where in lines], seeds),
+        "samples": np.zeros(len(lines) * seeds, int),
+        "metric": np.repeat([metric for _, metric, _ in lines], seeds),
+    }
+
+    def rows(generator: np.random.Generator) -> pd.DataFrame:
+        chances = {run.condition: alone if run.curriculum == "hardest" else learned for run in runs}
+        accuracy = {name: np.where(generator.random(seeds) < p, 0.99, 0.2) for name, p in chances.items()}
+        values = []
+        for _ in probed:
+            three = np.clip(1 - gap + generator.normal(0, 0.1, seeds), 0, 1)
+            doubles = generator.random(seeds) < halves
+            values += [np.where(doubles, 0.95, 0.05), np.ones(seeds), three, np.ones(seeds)]
+        values += [np.full(seeds, 0.05), np.clip(0.1 + switch + generator.normal(0, 0.1, seeds), 0, 1)]
+        values += [np.full(seeds, 0.1)]
+        measured = {**place, "value": np.concatenate(values)}
+        return joined(simulated_accuracy(runs, accuracy), measured)
+
+    return rows
 
 
-def _why_the_token_stalls(rows: pd.DataFrame) -> list[Verdict]:
-    """Is the second hop's attention present when the token says 2, and absent when it says 4?"""
-    mass = with_settings(rows[(rows["metric"] == "mass") & (rows["condition"] == "token_mixture")])
-    second = mass[mass["mask"] == 1].groupby(["unit", "hop"])["value"].max().unstack("hop")
-    if second.shape[1] < 3:
-        return []
-    hardest = second[second.columns.max()]
-    return [
-        seed_verdict(
-            ID,
-            f"{TOLD['token']}: the token switches the second hop's attention off",
-            second[2] - hardest,
-            "attention of some head on (i+1, hop^1(j)), told the 2-hop minus told the hardest",
-            LOOKS,
-            "above",
-            f"mean {second[2].mean():.2f} told the 2-hop, {hardest.mean():.2f} told the hardest",
-        )
-    ]
+_LEARNED = ("learned_head", "learned_head_own", "learned_token")
+_MECHANISM = ("halves_head", "half_hop_head", "halves_head_own", "half_hop_head_own", "switched_off")
+WORLDS = (
+    World(
+        "a coin decides whether a run learns, with easier hops and without",
+        dict.fromkeys(("helps", "alone_head", *_LEARNED), False),
+        _world(learned=MOST, alone=MOST, halves=1.0, gap=0.6, switch=0.8),
+    ),
+    World(
+        "every run learns, half of them by a chain of single hops",
+        dict.fromkeys(("helps", "alone_head", *_MECHANISM), False),
+        _world(learned=1.0, alone=1.0, halves=MOST, gap=BETTER, switch=LOOKS),
+    ),
+    World(
+        "only the mixture teaches, and models double",
+        dict.fromkeys(("helps", "alone_head", *_LEARNED, *_MECHANISM), True),
+        _world(learned=1.0, alone=0.0, halves=1.0, gap=0.6, switch=0.8),
+    ),
+)
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
@@ -194,6 +176,31 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     return drawn
 
 
+PUBLISHED = ("accuracy", "mass", "probe_accuracy", "untrained_accuracy")
+HISTORY = """\
+Before the parts were declared, mean accuracies over seeds were judged, and the token form, which stayed at chance,
+was called refuted: the paper's 10^5 examples may be a dataset seen many times, so runs out of budget now bound the
+share from below. Doubling was judged by the mean attention over models, now by the share of models.
+
+The probe was changed after a first run: fitted with a weaker penalty and scored by plain accuracy, its test was
+inconclusive for heads alone and supported with a layer for each; with the present one both were supported.
+
+Trials whose rows were not kept, seed 0 unless said, 10^5 sequences unless solved before. A head for each hop: with
+PyTorch's embeddings (standard deviation 1) the 2-hop is learned in the last layer, and the 4-hop stays at chance
+with 3 and with 4 layers. With 0.1 and 4 layers all of 7 runs solve it, most by doubling; one chain of three looks
+at (i+1, hop^1(j)) was seen. With 0.1 and 3 layers 1 of 2 runs does. With a layer of its own for each head, 3 layers
+and even PyTorch's embeddings suffice. Labelling one hop per sequence instead of all is enough (2 of 2 runs with 4
+layers).
+
+The hop token learned the 1-hop, at best also the 2-hop, and never the 4-hop: with 3 to 6 layers (6 for 3 10^5
+sequences), learning rates 3e-4 (for 2 10^5 sequences), 1e-3 and 2e-3, the hops taught in stages (for 2 10^5
+sequences, with 3 and with 4 layers), learned, factored and sinusoidal positions, embeddings of 0.1 and 1, MLPs of
+8, 96 and 256, the token hidden from all but the last layer, or a cumulative code for the hop. Of the cumulative
+code and of one labelled hop per sequence not even the code was kept.
+
+Why the token stalls, looked at in one model: heads of the first layer copy the whole next permutation, and an MLP
+looks the 2-hop up; no head composes, so there is nothing for the 4-hop to build on."""
+
 register(
     Claim(
         id=ID,
@@ -201,27 +208,47 @@ register(
             "A standard encoder trained with Adam on 10^5 examples learns 4-fold composition from a uniform mixture "
             "of 1-, 2- and 4-fold data, and is unable to learn it from 4-fold data alone."
         ),
-        test=(
-            f"By seed, at the end of training: the test accuracy of the hardest hop exceeds {LEARNS:g} after the "
-            f"mixture and is below {CHANCE:g} after the hardest hop alone. Beyond the paper, for models that learned "
-            f"it: some head puts more than {LOOKS:g} of its attention on the key of Theorem 4's last layer, and a "
-            f"linear probe finds the (k/2)-hop more often, by {BETTER:g}, than the (k-1)-hop, which doubling does "
-            "not need; and for the token form: attention on the second layer's key falls by more than "
-            f"{LOOKS:g} from the 2-hop token to the token of the hardest hop. 95% intervals over seeds."
+        method=(
+            "Encoders are trained with Adam on the mixture or on the hardest hop alone, and the accuracy of every "
+            "hop is measured on held-out sequences. Of models trained on the mixture, the attention of every head "
+            "on the keys of Theorem 4 and linear probes for every hop at every layer are measured afterwards."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: k = 2, N = 3, 1,280 sequences"),
+            "cpu": Scale(
+                "smaller", "width 48; one pass over 10^5 sequences; the paper states neither width nor passes"
+            ),
+            "paper": Scale(
+                "smaller", "one pass over 10^5 sequences, width 128; the paper states neither width nor passes"
+            ),
+        },
+        finding=(
+            "With a head for each hop the mixture taught the hardest hop in {learned_head:.0%} of "
+            "{learned_head.n} seeds and the hardest hop alone left {alone_head:.0%} at chance; told by a "
+            "token, as printed, {learned_token:.0%} learned it from the mixture in one pass."
         ),
         deviations=(
             "The paper does not state its encoder's size or Adam's settings; here pre-LayerNorm, 4 layers, width 48, "
             "4 heads, an MLP of width 96, learning rate 2e-3, batches of 64. The paper's M = 10^5 examples may be a "
             "dataset that is repeated; here they are 10^5 fresh sequences, one pass, fewer if solved before. Every "
             "cyclic position is supervised. The 256 held-out sequences (5,120 labels) that end training are also "
-            "reported on. cpu: five seeds. paper: width 128, both controls and 10 seeds. That the mixture is learned "
+            "reported on. cpu: six seeds. paper: width 128, both controls and 10 seeds. That the mixture is learned "
             "and the hardest hop alone is not is a statement about one model under two training sets. The smoke "
             "preset is far smaller still: it tests the code, not the claim."
         ),
         presets=PRESETS,
         items=items,
         measure=measure,
-        judge=judge,
+        summary=summary,
+        parts=parts,
+        worlds=WORLDS,
+        published=lambda rows: rows[rows["metric"].isin(PUBLISHED)],
         figures=figures,
+        clarity=(
+            "The paper does not say how large its encoder is, how it is trained, how often its 10^5 examples are "
+            "seen, nor how many seeds the figure shows. A run that has not learned after one pass is therefore no "
+            "evidence against the figure, and that the hardest hop alone fails is shown for one pass only."
+        ),
+        history=HISTORY,
     )
 )

@@ -9,7 +9,7 @@ are not quite orthogonal it disturbs all other queries by about 8 score / sqrt(d
 step's output also grows four times as fast and leaves the linear part of the hinge loss unless score / m is small, so
 m must be large: otherwise one side of the loss is flat and the third step overshoots. Sampling noise moves the
 outputs by about n sqrt(4 score / (m B)) per step, so B grows with n^2 / m. eps was chosen so that the third phase can
-be seen. "More than half of the seeds" is a weak bar beside the theorem's 1 - delta; ten seeds allow no stronger one.
+be seen.
 
 Two steps of the proof do not hold as written. Lemma 18 cancels the secret bit of every other step over the running
 parity; before the first step only parity 0 occurs, nothing cancels, and the first secret bit influences every later
@@ -17,7 +17,7 @@ step i about 2 i / (n + 1) times as much as S[i] does. Attention survives, becau
 later answers. And Lemma 25's gradient lacks a factor 1/4 (the frequency of each pair of bits), Lemma 26's sum 1/2.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import log
 from pathlib import Path
@@ -25,26 +25,19 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from interp.core.claim import Claim, Item, register
-from interp.core.verdict import Verdict, judged
-from interp.statistics import binomial_interval, bootstrap_mean
+from interp.claims.wen2024._three_steps import DELTA, EXPONENT, GAIN, MOST, parts, summary
+from interp.claims.wen2024._worlds_theory import Draw, three_step_rows
+from interp.core.claim import Claim, Item, Scale, World, register
 from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "wen2024/thm3"
-EXPONENT = 8.0
-"""The theorem's distance to one-hot attention is n to the minus this."""
-MOST = 0.5
-"""A statement about every step and input must hold in more than this share of the seeds."""
-GAIN = 0.1
-"""The third step must raise the share of sequences without an error by more than this."""
-DELTA = 0.1
-"""For Assumption 2's numbers, which are only reported."""
 N_TEST = 1024
 SHOWN = 16
 """Inputs over which the attention map is averaged."""
+PUBLISHED = ("hit", "parity_hit", "first_over_own", "exponent", "margin", "accuracy", "used", "assumed")
 
 
 @dataclass(frozen=True)
@@ -62,6 +55,7 @@ class Thm3:
     third: float
     """eta_2 in units of Lemma 25's 4 eps m / 3."""
     seeds: int
+    first_unit: int = 0
 
 
 PRESETS = {
@@ -90,6 +84,10 @@ class _Run:
         return Item(f"n={self.n},k={self.k},B={self.batch},seed={self.seed}", asdict(self))
 
 
+def _seeds(preset: Thm3, batch: int) -> int:
+    return preset.seeds if batch == max(preset.batches) else -(-preset.seeds // 2)
+
+
 def items(preset: Thm3) -> list[Item]:
     """One run for each batch size and seed, the long ones first."""
     return [
@@ -97,7 +95,7 @@ def items(preset: Thm3) -> list[Item]:
             preset.n, preset.k, preset.d_model, preset.m, batch, preset.eps, preset.score, preset.third, seed
         ).item
         for batch in sorted(preset.batches, reverse=True)
-        for seed in range(preset.seeds if batch == max(preset.batches) else -(-preset.seeds // 2))
+        for seed in range(preset.first_unit, preset.first_unit + _seeds(preset, batch))
     ]  # fmt: skip
 
 
@@ -154,64 +152,40 @@ def _measured(block, task, test) -> dict[str, float]:
     }
 
 
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """Each phase at the largest batch, over seeds."""
-    found = with_settings(rows[~rows["metric"].isin(["attention", "dependency"])])
-    found = found[found["B"] == found["B"].max()]
-    after = found.pivot_table(index="unit", columns=["metric", "phase"], values="value")
-    first = after["first_over_own", 1]
-    assumed = found[found["metric"].isin(["used", "assumed"])]
-    assumed = assumed.groupby(["scope", "metric"])["value"].first().unstack("metric")
-    numbers = ", ".join(f"{name} {row['used']:.3g} for {row['assumed']:.3g}" for name, row in assumed.iterrows())
-    exponents = after["exponent", 2]
-    right = after["margin", 3] > 0
-    one_hot = after["exponent", 3] > EXPONENT
-    shares = {
-        "phase 1: S[i] stands out given the running parity": (
-            after["parity_hit", 1] == 1,
-            "S[i] has the largest interaction with the running parity at every step",
-            "",
-        ),
-        "phase 1 as in Lemma 19: S[i] outweighs every other key": (
-            after["hit", 1] == 1,
-            "S[i] has the largest influence at every step and running parity",
-            f"the first secret bit has {first.mean():.1f} times the influence of S[i] on later steps",
-        ),
-        "phase 2: attention becomes one-hot": (
-            exponents > EXPONENT,
-            f"after two steps attention is within n^-{EXPONENT:g} of one-hot on every input",
-            f"distance n^-x with x from {exponents.min():.1f} to {exponents.max():.1f}; before, uniform",
-        ),
-        "phase 3: the output is right": (
-            right,
-            "after three steps every input is proven right",
-            f"test accuracy {after['accuracy', 3].mean():.4f} after {after['accuracy', 2].mean():.2f}; "
-            f"margin proven in {(after['margin', 2] > 0).sum()} seeds before the third step",
-        ),
-        "after training: right and one-hot": (
-            right & one_hot,
-            f"every input is proven right with attention within n^-{EXPONENT:g} of one-hot",
-            f"{3 * int(found['B'].max())} samples; used for Assumption 2's number: {numbers}",
-        ),
-    }
-    verdicts = [
-        judged(
-            binomial_interval(int(holds.sum()), len(holds)), claim=ID, part=part,
-            quantity=f"share of seeds: {quantity}", threshold=MOST, direction="above", unit="seeds", note=note,
-        )
-        for part, (holds, quantity, note) in shares.items()
-    ]  # fmt: skip
-    gain = bootstrap_mean((after["accuracy", 3] - after["accuracy", 2]).to_numpy(), rng=0)
-    third = judged(
-        gain, claim=ID, part="phase 3: it is the third step that makes it right",
-        quantity="share of sequences without an error, after the third step minus before",
-        threshold=GAIN, direction="above", unit="seeds",
-    )  # fmt: skip
-    return [*verdicts[:4], third, verdicts[4]]
+def _world(default: float, gain: float, **holds: float) -> Draw:
+    """Runs in which every statement holds with probability `default`, unless another is given."""
+    preset = PRESETS["cpu"]
+    names = ("hit", "parity_hit", "one_hot_2", "one_hot", "right")
+    likely = {name: holds.get(name, default) for name in names}
+    return three_step_rows(preset.n, preset.k, max(preset.batches), preset.seeds, likely, gain, EXPONENT)
+
+
+_PHASES = ("phase_1", "phase_1_parity", "phase_2", "phase_3")
+WORLDS = (
+    World(
+        "one run in ten fails",
+        {"right": False, "one_hot": False},
+        _world(1.0, 0.4, one_hot=1 - DELTA, right=1 - DELTA),
+    ),
+    World(
+        "a coin decides, and the third step adds little",
+        dict.fromkeys(("right", "one_hot", *_PHASES), False),
+        _world(MOST, GAIN),
+    ),
+    World("as the theorem has it", dict.fromkeys(("right", "one_hot", *_PHASES), True), _world(1.0, 0.4)),
+)
+
+
+def _published(rows: pd.DataFrame) -> pd.DataFrame:
+    """Without what nobody reads, and attention maps for the largest batch alone."""
+    largest = with_settings(rows)["B"].to_numpy()
+    maps = rows["metric"].isin(["attention", "dependency"])
+    return rows[rows["metric"].isin(PUBLISHED) | (maps & (largest == largest.max()))]
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     """The three phases seed by seed, what the batch size changes, and the attention after training."""
+    from interp.claims.wen2024._theory_figures import draw_batch_sizes, draw_phases
     from interp.figures.style import attention_map
 
     found = with_settings(rows[~rows["metric"].isin(["attention", "dependency"])])
@@ -220,61 +194,32 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     maps = rows[rows["metric"].isin(["attention", "dependency"])]
     maps = maps[maps["setting"].str.contains(f"B={largest} ")]
     title = f"Simplified block after three steps, n={n}, k={k}, B={largest}, seed 0"
-    drawn = {"phases": _phases(found[found["B"] == largest], n), "attention": attention_map(maps, title)}
+    drawn = {
+        "phases": draw_phases(found[found["B"] == largest], n, EXPONENT),
+        "attention": attention_map(maps, title),
+    }
     if found["B"].nunique() > 1:
-        drawn["batch_size"] = _batch_sizes(found, n)
+        drawn["batch_size"] = draw_batch_sizes(found, n, EXPONENT)
     return drawn
 
 
-def _phases(found: pd.DataFrame, n: int) -> "Figure":
-    from interp.figures.style import BLUE, GREEN, VERMILION, new_figure, styled
-
-    with styled():
-        figure = new_figure(10.5, 3.8)
-        knows, attends, answers = figure.subplots(1, 3)
-
-        def curves(axes: Any, metric: str, colour: str, style: str, marker: str, label: str) -> None:
-            by_seed = found[found["metric"] == metric].pivot(index="phase", columns="unit", values="value")
-            axes.plot(by_seed, color=colour, linestyle=style, linewidth=0.8, alpha=0.4)
-            axes.plot(by_seed.mean(axis=1), color=colour, linestyle=style, marker=marker, label=label)
-
-        curves(knows, "parity_hit", BLUE, "-", "o", "given the running parity")
-        curves(knows, "hit", VERMILION, "--", "s", "against every key (Lemma 19)")
-        knows.set(title="Phase 1: hidden weights", ylabel="share of steps where S[i] stands out", ylim=(-0.03, 1.03))
-        curves(attends, "exponent", GREEN, "-", "o", "mean over seeds")
-        attends.axhline(EXPONENT, color="0.4", linestyle=":", label=f"the theorem's n^-{EXPONENT:g}")
-        attends.set(title=f"Phase 2: attention (n={n})", ylabel="x; the distance to one-hot is n^-x")
-        curves(answers, "accuracy", BLUE, "-", "o", "sequences without an error")
-        curves(answers, "margin", VERMILION, "--", "s", "worst margin, proven")
-        answers.set(title="Phase 3: output", ylabel="share; output T(b)")
-        for axes in (knows, attends, answers):
-            axes.set_xticks(range(4))
-            axes.set_xlabel("SGD steps taken")
-            axes.legend(fontsize=8)
-    return figure
-
-
-def _batch_sizes(found: pd.DataFrame, n: int) -> "Figure":
-    from interp.figures.style import BLUE, GREEN, new_figure, styled
-
-    last = found[found["phase"] == 3]
-    with styled():
-        figure = new_figure(8.5, 3.6)
-        accuracy, distance = figure.subplots(1, 2)
-        panels = ((accuracy, "accuracy", BLUE), (distance, "exponent", GREEN))
-        for axes, metric, colour in panels:
-            values = last[last["metric"] == metric]
-            axes.plot(values["B"], values["value"], "o", color=colour, alpha=0.5, label="seeds")
-            axes.plot(values.groupby("B")["value"].median(), color=colour, label="median")
-            axes.set_xscale("log", base=2)
-            axes.set_xlabel("B, sequences in each of three steps")
-        accuracy.set(ylabel="share of sequences without an error", ylim=(-0.03, 1.03), title="after three steps")
-        distance.axhline(EXPONENT, color="0.4", linestyle=":", label=f"the theorem's n^-{EXPONENT:g}")
-        distance.set(ylabel="x; the distance to one-hot is n^-x", title=f"after three steps (n={n})")
-        for axes in (accuracy, distance):
-            axes.legend(fontsize=8)
-    return figure
-
+CLARITY = (
+    "No run meets Assumption 2, so this tests the theorem's mechanism at finite size and neither its rates nor its "
+    "constants. Lemma 19 is not tested: at these settings its error bound is larger than the signal it bounds, so "
+    "that S[i] is outweighed after the first step does not contradict it; the first bit's leftover, which Lemma 18 "
+    "cancels, would exceed the bound only for B d far larger than here. With eps = 10 outputs leave the range in "
+    "which the hinge loss is linear, which Lemma 27 supposes. With ten seeds a share above 0.9 cannot be shown, "
+    "even if all succeed."
+)
+HISTORY = (
+    "Until the parts were declared, more than half of the seeds was enough for every statement, because ten seeds "
+    "allow no stronger one; the theorem's two statements are now held to its 1 - delta. The first part of phase 1 "
+    "was called Lemma 19, which it is not. About ten settings were tried in all (seeds from 1000 on, none judged); "
+    "the one used was right in all five seeds of the search. With m = 512, eps = 14 and eta_2 as in Lemma 25 the "
+    "third step overshoots: accuracy falls from 0.75 to 0.49. That the third step is what makes the output right "
+    "depends on the settings: with m = 256, B = 32768, score 70 and eta_2 / 4 all three seeds tried were right on "
+    "every input after two steps."
+)
 
 register(
     Claim(
@@ -284,13 +229,21 @@ register(
             "accuracy with attention within n^-8 of one-hot on S[i]: first the hidden weights correlate with the "
             "secret embeddings, then attention becomes one-hot, then the output mapping is learned."
         ),
-        test=(
-            "Statements about every step and input, each of which must hold in more than "
-            f"{MOST:.0%} of the seeds (exact binomial 95% interval). After step 1: S[i] has the largest interaction "
-            "with the running parity of all keys; and, as Lemma 19 has it, the largest influence at each running "
-            f"parity. After step 2: attention is within n^-{EXPONENT:g} of one-hot on every input. After step 3: "
-            "every input is proven right by a bound; and that together with the attention. And the third step raises "
-            f"the share of test sequences without an error by more than {GAIN:g} (95% interval over seeds)."
+        method=(
+            "Three steps of SGD are taken on real batches. After each, the influence of every key on every step is "
+            "read from the weights, the distance to one-hot attention and the smallest margin are bounded over all "
+            "inputs, and accuracy is measured on 1,024 test sequences. Each statement about every step and input "
+            "holds in a seed or does not."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: n = 6, k = 2"),
+            "cpu": Scale("smaller", "n = 16, k = 4; Assumption 2 is about n beyond any that can be run"),
+            "paper": Scale("smaller", "n = 32, k = 8; Assumption 2 is about n beyond any that can be run"),
+        },
+        finding=(
+            "After three steps every input was right in {right:.0%} of {right.n} seeds and attention "
+            "one-hot to within n^-8 in {one_hot:.0%}; after one step S[i] outweighed every other key in "
+            "{phase_1:.0%}, and given the running parity in {phase_1_parity:.0%}."
         ),
         deviations=(
             "Assumption 2 cannot be run: for n = 16, k = 4, eps = 10 and delta = 0.1 it asks for batches of 3 * "
@@ -306,7 +259,12 @@ register(
         presets=PRESETS,
         items=items,
         measure=measure,
-        judge=judge,
+        summary=summary,
+        parts=parts,
+        worlds=WORLDS,
+        published=_published,
         figures=figures,
+        clarity=CLARITY,
+        history=HISTORY,
     )
 )

@@ -6,6 +6,8 @@ import pytest
 from interp.claims.wen2024 import mechanism_knockout as knockout
 from interp.claims.wen2024 import mechanism_running_parity as running
 from interp.claims.wen2024._runs import ParityRun
+from interp.core.claim import CLAIMS
+from interp.core.judgement import Judgement
 from interp.core.probe_rows import knockout_rows, state_rows
 from probes.hooked.linear import LinearProbe
 from probes.rows import concat, table
@@ -41,8 +43,16 @@ def knocked_out(seed: int, own: float, others: float, random: float, accuracy: f
     return concat([outcome(seed, accuracy), knockout_rows(found, labels(seed))])
 
 
-def verdicts(claim, tables) -> dict[str, str]:
-    return {v.part.split(": ")[-1]: v.outcome for v in claim.judge(concat(tables))}
+def judged(module, tables) -> Judgement:
+    """The verdicts on models of one layer and one head."""
+    claim, rows = CLAIMS[module.ID], concat(tables)
+    found = claim.judge(rows, module.PRESETS["smoke"])
+    assert claim.judge(claim.published(rows), module.PRESETS["smoke"]) == found
+    return found
+
+
+def verdicts(module, tables) -> dict[str, str]:
+    return {v.key.removesuffix("_1l1h"): v.outcome for v in judged(module, tables).verdicts}
 
 
 def test_knockouts_as_claimed_are_supported():
@@ -51,25 +61,39 @@ def test_knockouts_as_claimed_are_supported():
 
 
 @pytest.mark.parametrize(
-    ("shares", "part"),
+    ("shares", "parts"),
     [
-        ((0.9, 1.0, 1.0), "the step is destroyed"),
-        ((0.5, 0.7, 1.0), "no other step is"),
-        ((0.5, 1.0, 0.7), "a random key does nothing"),
+        ((0.9, 1.0, 1.0), {"only", "destroyed"}),
+        ((0.5, 0.7, 1.0), {"only", "others"}),
+        ((0.5, 1.0, 0.7), {"random"}),
     ],
 )
-def test_each_part_of_the_knockout_claim_can_be_refuted(shares, part):
+def test_each_part_of_the_knockout_claim_can_be_refuted(shares, parts):
     found = verdicts(knockout, [knocked_out(seed, *shares) for seed in range(SEEDS)])
-    assert {name for name, outcome in found.items() if outcome == "refuted"} == {part}
+    assert {name for name, outcome in found.items() if outcome == "refuted"} == parts
 
 
 def test_models_that_did_not_learn_are_not_judged():
     mixed = [knocked_out(seed, 0.5, 1.0, 1.0) for seed in range(SEEDS)]
     failed = [knocked_out(seed + 10, 0.9, 0.5, 0.5, accuracy=0.6) for seed in range(SEEDS)]
-    assert knockout.judge(concat(mixed + failed))[0].estimate == knockout.judge(concat(mixed))[0].estimate
-    for verdict in knockout.judge(concat(failed)):
-        assert verdict.outcome == "inconclusive"
-        assert verdict.n == 0
+    assert judged(knockout, mixed + failed).verdicts[0].n == judged(knockout, mixed).verdicts[0].n == SEEDS
+    for verdict in judged(knockout, failed).verdicts:
+        assert verdict.outcome == "not testable here"
+        assert verdict.estimate is None
+
+
+def test_one_model_of_another_kind_is_counted_and_not_averaged_away():
+    models = [knocked_out(seed, 0.9 if seed == 0 else 0.5, 1.0, 1.0) for seed in range(SEEDS)]
+    found = judged(knockout, models)
+    assert found.verdicts[0].estimate == pytest.approx(5 / 6)
+    assert found.verdicts[0].outcome == "inconclusive"
+    assert found.conclusion == "undecided"
+
+
+def test_two_layers_never_decide_the_papers_claim():
+    declared = knockout.parts(knockout.PRESETS["cpu"])
+    assert {part.role for part in declared if part.key.endswith("2l2h")} == {"ours", "control"}
+    assert [part.key for part in declared if part.primary] == ["only_1l1h"]
 
 
 def probed(seed: int, post: float = 0.98, mid: float = 0.5, earlier: float = 0.5, control: float = 0.5,
@@ -96,12 +120,11 @@ def test_a_parity_that_is_computed_where_the_theory_says_is_supported():
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        ({"post": 0.55}, {"computed by the MLP of its step", "more than the control task",
-                          "more than an untrained model"}),
-        ({"mid": 0.9}, {"not yet there after attention"}),
-        ({"earlier": 0.7}, {"not there at earlier positions"}),
-        ({"control": 0.95}, {"more than the control task"}),
-        ({"untrained": 0.95}, {"more than an untrained model"}),
+        ({"post": 0.55}, {"by_mlp", "after_mlp", "control", "untrained"}),
+        ({"mid": 0.9}, {"by_mlp", "after_attention"}),
+        ({"earlier": 0.7}, {"earlier"}),
+        ({"control": 0.99}, {"control"}),
+        ({"untrained": 0.99}, {"untrained"}),
     ],
 )  # fmt: skip
 def test_each_part_of_the_parity_claim_can_be_refuted(change, parts):
@@ -109,6 +132,12 @@ def test_each_part_of_the_parity_claim_can_be_refuted(change, parts):
     assert {name for name, outcome in found.items() if outcome == "refuted"} == parts
 
 
+def test_a_control_task_that_is_easy_itself_does_not_hide_selectivity():
+    models = [probed(seed, post=1.0, control=0.7) for seed in range(SEEDS)]
+    assert verdicts(running, models)["control"] == "supported"
+
+
 def test_no_learned_model_leaves_the_parity_claim_open():
-    for verdict in running.judge(concat([probed(seed, accuracy=0.6) for seed in range(SEEDS)])):
-        assert verdict.outcome == "inconclusive"
+    found = judged(running, [probed(seed, accuracy=0.6) for seed in range(SEEDS)])
+    assert {v.outcome for v in found.verdicts} == {"not testable here"}
+    assert found.conclusion == "undecided"

@@ -1,11 +1,13 @@
-"""The judge of wen2024/thm1 on rows made by hand, and its measurement on a problem small enough to check."""
+"""The parts of wen2024/thm1 on rows made by hand, and its measurement on a problem small enough to check."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from interp.claims.wen2024.thm1 import judge, measure
-from interp.core.claim import Item
+from interp.claims.wen2024.thm1 import PRESETS, items, measure
+from interp.core.claim import CLAIMS, Item
 from probes.rows import concat, setting, table, with_settings
 
 SIZES = ((8, 2), (16, 4), (32, 8), (64, 16))
@@ -33,9 +35,12 @@ def _run(n: int, k: int, seed: int, exact: bool, bits: float) -> pd.DataFrame:
 def _outcomes(exact, bits) -> list[str]:
     rng = np.random.default_rng(0)
     rows = concat(
-        _run(n, k, seed, exact(seed), round(bits(n) + rng.normal(0, 0.3))) for n, k in SIZES for seed in range(10)
+        _run(n, k, seed, exact(seed), min(round(bits(n) + rng.normal(0, 0.4)), 25))
+        for n, k in SIZES
+        for seed in range(10)
     )
-    return [verdict.outcome for verdict in judge(rows)]
+    judged = CLAIMS["wen2024/thm1"].judge(rows, PRESETS["cpu"])
+    return [verdict.outcome for verdict in judged.verdicts]
 
 
 def test_exact_constructions_and_logarithmic_bits_support_both_parts():
@@ -48,6 +53,17 @@ def test_frequent_failures_and_bits_linear_in_n_refute_both_parts():
 
 def test_a_few_failures_are_inconclusive():
     assert _outcomes(lambda seed: seed > 0, lambda n: 5.0)[0] == "inconclusive"
+
+
+def test_a_search_that_ran_out_of_bits_opens_the_interval():
+    assert _outcomes(lambda seed: True, lambda n: 20.0)[1] == "supported"
+    assert _outcomes(lambda seed: True, lambda n: 25.0 if n > 30 else 20.0)[1] == "inconclusive"
+    assert _outcomes(lambda seed: True, lambda n: 25.0 if n > 30 else 5.0)[1] == "refuted"  # more bits, even steeper
+
+
+def test_fresh_seeds_are_asked_for():
+    fresh = items(replace(PRESETS["smoke"], first_unit=7))
+    assert {item.parameters["seed"] for item in fresh} == {7, 8}
 
 
 def test_one_construction_is_measured_in_full(tmp_path):

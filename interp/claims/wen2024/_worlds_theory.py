@@ -1,0 +1,82 @@
+"""What would the rows of the theorems' models look like, were the truth known? For wen2024/thm1 and wen2024/thm3."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from probes.rows import setting, table
+
+Draw = Callable[[np.random.Generator], pd.DataFrame]
+
+
+def representation_rows(
+    sizes: Sequence[tuple[int, int]],
+    seeds: int,
+    searched: tuple[int, int],
+    exact: float,
+    bits: Callable[[np.ndarray], np.ndarray],
+) -> Draw:
+    """Constructions of which a share `exact` is right on every input and that need about `bits(n)` bits.
+
+    `sizes` are pairs (n, k), `searched` the fewest and the most bits that a search can end with.
+    """
+    n, k = np.repeat(np.array(sizes).T, seeds, axis=1)
+    units = np.tile([str(seed) for seed in range(seeds)], len(sizes))
+    place = [setting(n=size, k=secret, share=1.0) for size, secret in zip(n.tolist(), k.tolist())]
+    formats = [("accuracy", name) for name in ("float32", "float16", "bfloat16")]
+    metrics = [("exact", "float64"), ("largest_overlap", "float64"), ("size_ratio", "float64"), *formats]
+    metrics += [("least_bits", "rounded")]
+
+    def rows(generator: np.random.Generator) -> pd.DataFrame:
+        right = generator.random(n.size) < exact
+        needed = np.clip(np.round(bits(n) + generator.normal(0, 0.4, n.size)), *searched)
+        values = [right, np.full(n.size, 0.4), np.full(n.size, 500.0), *(right for _ in formats), needed]
+        return table(
+            run=np.tile([f"{size} {unit}" for size, unit in zip(n, units)], len(metrics)),
+            condition="no_cot",
+            unit=np.tile(units, len(metrics)),
+            setting=np.tile(place, len(metrics)),
+            metric=np.repeat([metric for metric, _ in metrics], n.size),
+            scope=np.repeat([scope for _, scope in metrics], n.size),
+            value=np.concatenate(values).astype(float),
+        )
+
+    return rows
+
+
+def three_step_rows(
+    n: int, k: int, batch: int, seeds: int, holds: Mapping[str, float], gain: float, exponent: float
+) -> Draw:
+    """Runs in which each statement holds with the probability `holds` names, and the third step adds `gain`.
+
+    The names are hit, parity_hit, one_hot_2 and one_hot (after two and three steps) and right; a distance to one-hot
+    attention of n^-`exponent` is the one that counts.
+    """
+    metrics = ("hit", "parity_hit", "first_over_own", "exponent", "margin", "accuracy")
+    unit = [str(seed) for seed in range(seeds)]
+    place = [setting(n=n, k=k, B=batch, phase=phase) for phase in range(4)]
+    size = len(metrics) * len(place)
+
+    def rows(generator: np.random.Generator) -> pd.DataFrame:
+        seen = {name: generator.random(seeds) < p for name, p in holds.items()}
+        none, noise = np.zeros(seeds), generator.normal(0, 0.05, seeds)
+        far, near = exponent - 2, exponent + 4
+        values = {
+            "hit": [none, *([np.where(seen["hit"], 1.0, 0.5)] * 3)],
+            "parity_hit": [none, *([np.where(seen["parity_hit"], 1.0, 0.5)] * 3)],
+            "first_over_own": [none, none + 2, none + 2, none + 2],
+            "exponent": [none, none, *(np.where(seen[name], near, far) for name in ("one_hot_2", "one_hot"))],
+            "margin": [none - 1, none - 1, none - 0.1, np.where(seen["right"], 0.5, -0.5)],
+            "accuracy": [none, none, none + 0.5, 0.5 + gain + noise],
+        }
+        return table(
+            run=np.tile([f"{batch} {seed}" for seed in unit], size),
+            condition="cot",
+            unit=np.tile(unit, size),
+            setting=np.tile(np.repeat(place, seeds), len(metrics)),
+            metric=np.repeat(metrics, len(place) * seeds),
+            value=np.concatenate([value for metric in metrics for value in values[metric]]),
+        )
+
+    return rows
