@@ -1,5 +1,6 @@
 """What are the maximum-likelihood parameters of each growth law? Many bootstrap resamples are fitted at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from jaxtyping import Bool, Float
 from interp.statistics.censored import CensoredFits, censored_fits
 from interp.statistics.interval import Number, checked
 
+LAWS = ("exponential", "linear", "power")
 _SIGMA_MIN = 1e-4  # keeps double precision ample however fine the resolution
 _GRID = np.linspace(0, 1, 17)
 _GOLDEN = (np.sqrt(5) - 1) / 2
@@ -53,16 +55,20 @@ class LawFits:
     log_likelihood: Float[np.ndarray, "resample"]
 
 
-def fit_laws(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> dict[str, LawFits]:
-    """All laws on all resamples; a resample without an uncensored run has log-likelihood 0 and NaN parameters."""
+def fit_laws(
+    runs: Runs, weights: Float[np.ndarray, "resample run"], laws: Sequence[str] = LAWS
+) -> dict[str, LawFits]:
+    """The named laws on all resamples; one without an uncensored run has log-likelihood 0 and NaN parameters."""
     defined = (weights[:, ~runs.censored] > 0).any(1)
-    laws = {
-        "exponential": _log_linear(runs, runs.k, weights[defined]),
-        "linear": _linear(runs, weights[defined]),
-        "power": _log_linear(runs, np.log(runs.k), weights[defined]),
+    fitters = {
+        "exponential": lambda used: _log_linear(runs, runs.k, used),
+        "linear": lambda used: _linear(runs, used),
+        "power": lambda used: _log_linear(runs, np.log(runs.k), used),
     }
-    with np.errstate(over="ignore"):
-        laws["power"] = replace(laws["power"], start=np.exp(laws["power"].start))
+    found = {law: fitters[law](weights[defined]) for law in laws}
+    if "power" in found:
+        with np.errstate(over="ignore"):
+            found["power"] = replace(found["power"], start=np.exp(found["power"].start))
 
     def spread(values: Float[np.ndarray, "fit"], missing: float) -> Float[np.ndarray, "resample"]:
         full = np.full(len(weights), missing)
@@ -76,7 +82,7 @@ def fit_laws(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> dict[str
             spread(fit.sigma, np.nan),
             spread(fit.log_likelihood, 0.0),
         )
-        for law, fit in laws.items()
+        for law, fit in found.items()
     }
 
 
