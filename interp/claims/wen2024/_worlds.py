@@ -26,3 +26,31 @@ def simulated_outcomes(
         metric=np.concatenate([metric, np.full(metric.size, "test_accuracy")]),
         value=np.concatenate([np.minimum(samples, budgets).ravel(), accuracy.ravel()]),
     )
+
+
+def simulated_curves(
+    runs: Sequence[ParityRun],
+    steps: Sequence[Float[np.ndarray, "point"]],
+    accuracy: Sequence[Float[np.ndarray, "seed point"]],
+    entropy: Sequence[Float[np.ndarray, "seed head point"]],
+) -> pd.DataFrame:
+    """Validation accuracy and each head's entropy, clipped to [0, 1], of every run and seed at the run's steps."""
+    parts: dict[str, list[np.ndarray]] = {
+        name: [] for name in ("run", "unit", "condition", "setting", "metric", "samples", "head", "layer", "value")
+    }
+    for run, at, right, heads in zip(runs, steps, accuracy, entropy):
+        n_seeds, n_heads, n_points = heads.shape
+        size = n_points * (n_heads + 1)
+        metric = np.repeat(["accuracy"] + ["entropy_min"] * n_heads, n_points)
+        head = np.repeat(np.arange(-1, n_heads), n_points)
+        names = np.array([f"{run.labels['run']} {seed}" for seed in range(n_seeds)])
+        parts["run"].append(np.repeat(names, size))
+        parts["unit"].append(np.repeat(np.arange(n_seeds).astype(str), size))
+        parts["condition"].append(np.full(n_seeds * size, run.labels["condition"]))
+        parts["setting"].append(np.full(n_seeds * size, run.labels["setting"]))
+        parts["metric"].append(np.tile(metric, n_seeds))
+        parts["samples"].append(np.tile(at, n_seeds * (n_heads + 1)))
+        parts["head"].append(np.tile(head, n_seeds))
+        parts["layer"].append(np.tile(np.minimum(head, 0), n_seeds))
+        parts["value"].append(np.concatenate([right[:, None], heads], axis=1).clip(0, 1).ravel())
+    return table(**{name: np.concatenate(values) for name, values in parts.items()})
