@@ -113,6 +113,14 @@ def measure_with_maps(item: Item, work: Path) -> pd.DataFrame:
     return measure_run(Item(item.name, run), work, SNAPSHOTS if kept else 0)
 
 
+def drawn_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the figures of the runs with attention maps read: the last map, averaged over inputs, and the curves."""
+    maps = rows["metric"].isin(["attention", "dependency"]) & (rows["scope"] == "test")
+    last = rows["samples"] == rows["samples"].where(maps).groupby(rows["run"]).transform("max")
+    curves = rows["metric"].isin(["accuracy", "token_accuracy", "loss", "train_loss", "entropy_min"])
+    return rows[(maps & last) | (curves & rows["run"].isin(rows.loc[maps, "run"].unique()))]
+
+
 def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each run: its settings, `samples` to the first perfect validation, and `test_accuracy`.
 

@@ -1,13 +1,13 @@
 """What would the rows of parity runs look like, were the truth known? Simulated runs for the judges' error rates."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
 from interp.claims.wen2024._runs import ParityRun
-from probes.rows import table
+from probes.rows import concat, table
 
 
 def simulated_outcomes(
@@ -54,3 +54,44 @@ def simulated_curves(
         parts["layer"].append(np.tile(np.minimum(head, 0), n_seeds))
         parts["value"].append(np.concatenate([right[:, None], heads], axis=1).clip(0, 1).ravel())
     return table(**{name: np.concatenate(values) for name, values in parts.items()})
+
+
+def simulated_measures(
+    runs: Sequence[ParityRun], measures: Mapping[str, Float[np.ndarray, "run seed"]], **columns: int | str
+) -> pd.DataFrame:
+    """One row for each measure, run and seed; `columns` (layer, head, samples, ...) are the same in all."""
+    n_seeds = next(iter(measures.values())).shape[1]
+    labels = [run.labels for run in runs for _ in range(n_seeds)]
+    times = len(measures)
+    return table(
+        run=[f"{label['run']} {seed % n_seeds}" for seed, label in enumerate(labels)] * times,
+        unit=[str(seed % n_seeds) for seed in range(len(labels))] * times,
+        condition=[label["condition"] for label in labels] * times,
+        setting=[label["setting"] for label in labels] * times,
+        metric=np.repeat(list(measures), len(labels)),
+        value=np.concatenate([values.ravel() for values in measures.values()]),
+        **columns,
+    )
+
+
+def simulated_layers(
+    run: ParityRun, measures: Mapping[str, Float[np.ndarray, "seed layer head query"]]
+) -> pd.DataFrame:
+    """Measures of a run's attention, such as its hits, by seed, layer, head and step of the chain."""
+    shape = next(iter(measures.values())).shape
+    seed, layer, head, query = (index.ravel() for index in np.indices(shape))
+    names = np.array([f"{run.labels['run']} {number}" for number in range(shape[0])])
+    return concat(
+        table(
+            run=names[seed],
+            unit=seed.astype(str),
+            condition=run.labels["condition"],
+            setting=run.labels["setting"],
+            layer=layer,
+            head=head,
+            query=query,
+            metric=metric,
+            value=values.ravel(),
+        )
+        for metric, values in measures.items()
+    )

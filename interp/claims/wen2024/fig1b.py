@@ -189,8 +189,8 @@ register(
             "paper": Scale("the paper's own numbers"),
         },
         finding=(
-            "Around the jump of accuracy normalised entropy fell by {cot_drop} more than its trend with CoT and by "
-            "{no_cot_drop} without; on the plateau before it, {plateau} more than in runs that fail."
+            "Fall of normalised entropy around the jump of accuracy, beyond its trend: {cot_drop} with CoT, "
+            "{no_cot_drop} without; on the plateau before it, beyond that of runs that fail: {plateau}."
         ),
         deviations=(
             "cpu: d_model 128 instead of 720, five seeds instead of one curve. With CoT n=30, k=3, one layer, one "
