@@ -248,7 +248,7 @@ register(
         scale={
             "smoke": Scale("smaller", "a test of the code: n=8, k=2, d_model 32"),
             "cpu": Scale(
-                "smaller", "(n, k) = (16, 4) for (20, 6), d_model 128 for 720, 300 epochs for 1,000, 4 of 16 settings"
+                "smaller", "(n, k) = (16, 4) for (20, 6), d_model 128 for 720, 300 of 1,000 epochs, 4 of 16 models"
             ),
             "paper": Scale("the paper's own numbers"),
         },
