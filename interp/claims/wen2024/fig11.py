@@ -1,8 +1,8 @@
 """wen2024, Figure 11: without CoT, does every head become sparse, one after the other, before accuracy jumps?
 
 In every solved run the entropy of each head is read at the first evaluation after the change point of validation
-accuracy. Heads that become sparse as time goes on, learning or not, would be sparse then as well: runs that fail, read
-after the same samples, are the control.
+accuracy. Heads that become sparse as time goes on, learning or not, would be sparse then as well: runs that fail,
+read after the same samples, are the control.
 """
 
 from collections.abc import Mapping
@@ -108,7 +108,7 @@ def parts(preset: ParityRuns) -> list[Part]:
                 key=f"all_sparse{suffix}",
                 name=f"all heads are sparse when accuracy jumps ({where})",
                 role="paper",
-                source="4.2: when all the attention heads become sparse, a transition phase occurs (Figures 5 and 11)",
+                source="4.2: when all the attention heads become sparse, a transition phase occurs (Figure 11)",
                 primary=place == 0,
                 quantity=f"share of solved runs in which {ALL:.0%} of the heads have an entropy below {SPARSE:g} at "
                 "the jump",

@@ -99,7 +99,7 @@ def _parts_of(model: tuple[int, int], sizes: tuple[int, int], suffix: str, prima
             estimate=partial(solved_difference, **given),
             direction="above",
             threshold=GAP,
-            why="the paper shows success against failure, a difference of 1; a quarter is the least that would matter",
+            why="the paper shows success against failure, a difference of 1; a quarter is the least that matters",
             unit="runs",
             note=partial(_counts, model=model),
         ),
@@ -244,7 +244,7 @@ register(
         scale={
             "smoke": Scale("smaller", "a test of the code: n=8, k=2, d_model 32"),
             "cpu": Scale(
-                "smaller", "(n, k) = (16, 4) for (20, 6), 1L4H of 128 for 4L4H of 720, 10^6 samples for 10^7"
+                "smaller", "(n, k) = (16, 4) for (20, 6), 1L4H of 128 for 4L4H of 720, 10^6 of 10^7 samples"
             ),
             "paper": Scale("the paper's own numbers"),
         },
