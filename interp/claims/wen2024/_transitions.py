@@ -57,13 +57,15 @@ def transitions(rows: pd.DataFrame) -> Transitions:
 def _transition(steps: np.ndarray, accuracy: np.ndarray, entropy: np.ndarray, samples: float) -> dict[str, float]:
     """The change points and the falls of one solved run."""
     read = steps <= WINDOW * samples
-    jump, rise = change_point(steps[read], accuracy[read]), onset(steps[read], accuracy[read])
+    jump = change_point(steps[read], accuracy[read])
+    # The plateau ends with the last evaluation before accuracy has gone 10% of its way up.
+    rise = steps[max(int(np.searchsorted(steps, onset(steps[read], accuracy[read]))) - 1, 0)]
     # The three periods lie within the curve: where it ends early they shrink, to half their length at most.
     half = min(NEAR * samples, jump / 3, (steps[-1] - jump) / 3)
     return {
         "accuracy_change": jump,
         "entropy_change": change_point(steps[read], entropy[read]),
-        "rise": rise,
+        "rise": float(rise),
         "drop": excess_fall(steps, entropy, jump, half) if half >= NEAR * samples / 2 else np.nan,
         "fall": float(entropy[0] - np.interp(rise, steps, entropy)),
     }

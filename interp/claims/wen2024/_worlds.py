@@ -30,9 +30,9 @@ def simulated_outcomes(
 
 def simulated_curves(
     runs: Sequence[ParityRun],
-    steps: Sequence[Float[np.ndarray, "point"]],
-    accuracy: Sequence[Float[np.ndarray, "seed point"]],
-    entropy: Sequence[Float[np.ndarray, "seed head point"]],
+    steps: Sequence[Float[np.ndarray, "_"]],
+    accuracy: Sequence[Float[np.ndarray, "seed _"]],
+    entropy: Sequence[Float[np.ndarray, "seed _ _"]],
 ) -> pd.DataFrame:
     """Validation accuracy and each head's entropy, clipped to [0, 1], of every run and seed at the run's steps."""
     parts: dict[str, list[np.ndarray]] = {

@@ -29,7 +29,7 @@ NOISE = 0.02
 class CurveWorld:
     """What entropy does: a drift that every run has, and falls that only solved runs have."""
 
-    drift: Literal["none", "line", "decay", "sigmoid"]
+    drift: Literal["none", "line", "sigmoid"]
     step: float = 0.0
     """A fall at `at` times the jump of accuracy."""
     at: float = 1.0
@@ -68,8 +68,6 @@ def _drift(
     size = 0.5 * np.exp(generator.normal(0, 0.2, (n_seeds, 1)))
     if world.drift == "line":
         return size * np.minimum(time, 1.5)
-    if world.drift == "decay":
-        return size * (1 - np.exp(-3 * time))
     if world.drift == "sigmoid":
         centre = generator.uniform(0, 1, (n_seeds, 1))
         return 1.5 * size / (1 + np.exp(-(time - centre) / 0.15))
@@ -81,7 +79,6 @@ def worlds(runs: Sequence[ParityRun]) -> tuple[World, ...]:
     no_drop = {"cot_drop": False, "no_cot_drop": False}
     described: list[tuple[str, dict[str, bool], CurveWorld]] = [
         ("entropy drifts down along a line", {**no_drop, "plateau": False}, CurveWorld("line")),
-        ("entropy decays smoothly from the start", {**no_drop, "plateau": False}, CurveWorld("decay")),
         ("entropy falls along a broad sigmoid of its own", {**no_drop, "plateau": False}, CurveWorld("sigmoid")),
         ("a drift, and the least drop that counts", {**no_drop, "plateau": False}, CurveWorld("line", step=RAPID)),
         ("entropy falls long before the jump", {**no_drop, "plateau": True}, CurveWorld("none", step=0.5, at=0.4)),

@@ -23,7 +23,6 @@ def worlds(runs: Sequence[ParityRun]) -> tuple[World, ...]:
     all_false = {"exponential": False, "linear": False, "saves": False}
     described: list[tuple[str, dict[str, bool], Law, Law]] = [
         ("k^2 without CoT, k^1.5 with it, twice the samples at k=4", all_false, _square, _faster),
-        ("k^4 without CoT", {"exponential": False}, _fourth, _line),
         ("linear without CoT up to k=3, never at k=4", {"exponential": False}, partial(_cliff, last=np.inf), _line),
         ("linear without CoT up to k=3, harder at k=4", {"exponential": False}, partial(_cliff, last=6e5), _line),
         ("as published: 3^k without CoT, linear with it", dict.fromkeys(all_false, True), _exponential, _line),
@@ -53,10 +52,6 @@ def _faster(k: np.ndarray) -> np.ndarray:
 
 def _square(k: np.ndarray) -> np.ndarray:
     return 20_000 * k**2
-
-
-def _fourth(k: np.ndarray) -> np.ndarray:
-    return 2_500 * k**4
 
 
 def _cliff(k: np.ndarray, last: float) -> np.ndarray:

@@ -131,7 +131,6 @@ def _world(median: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.random.Ge
 
 
 WORLDS = (
-    World("k^2", {"straight": False, "grows": True}, _world(lambda k: 150 * k**2)),
     World("at the margin: k^1.49", {"straight": False, "grows": True}, _world(lambda k: 800 * k**1.4853)),
     World("a constant", {"straight": True, "grows": False}, _world(lambda k: 40_000 + 0 * k)),
     World(
@@ -140,7 +139,6 @@ WORLDS = (
     World(
         "a line, intercept 30 times the slope", {"straight": True, "grows": True}, _world(lambda k: 1_000 * (30 + k))
     ),
-    World("proportional to k", {"straight": True, "grows": True}, _world(lambda k: 3_000 * k)),
 )
 
 
