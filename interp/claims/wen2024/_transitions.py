@@ -37,7 +37,7 @@ COLUMNS = ("run", "condition", "unit", "samples", "accuracy_change", "entropy_ch
 def transitions(rows: pd.DataFrame) -> Transitions:
     """When accuracy jumps in each run, and what entropy does then."""
     history = {
-        str(run): tuple(curve[name].to_numpy() for name in ("samples", "accuracy", "entropy_min"))
+        str(run): (curve["samples"].to_numpy(), curve["accuracy"].to_numpy(), curve["entropy_min"].to_numpy())
         for run, curve in curves(rows).groupby("run")
     }
     columns = ["run", "condition", "unit", "samples", "censored"]

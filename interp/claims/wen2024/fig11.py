@@ -231,8 +231,8 @@ register(
             "paper": Scale("the paper's own numbers"),
         },
         finding=(
-            "All heads were sparse at the jump of accuracy in {all_sparse} of the solved runs; share of sparse "
-            "heads beyond that of failed runs: {control}."
+            "Share of solved runs in which all heads were sparse at the jump of accuracy: {all_sparse}; share of "
+            "sparse heads beyond that of failed runs: {control}."
         ),
         deviations=(
             "cpu: (n, k) = (16, 4) instead of (20, 6), 2,000 repeated samples instead of 50,000, one layer with "

@@ -107,7 +107,12 @@ def parts(preset: ParityRuns) -> list[Part]:
 
 def mean_drop(found: Transitions, level: float, *, condition: str) -> Interval | NotMeasurable:
     """The drop around the jump beyond the trend, mean over solved runs whose curves go on long enough."""
-    return mean_over(found.of(condition)["drop"].dropna(), level)
+    solved = found.of(condition)["drop"]
+    if solved.notna().sum() < 2:
+        return NotMeasurable(
+            f"{len(solved)} runs solve the task, {solved.notna().sum()} of them long before they end"
+        )
+    return mean_over(solved.dropna(), level)
 
 
 def plateau_contrast(found: Transitions, level: float) -> Interval | NotMeasurable:

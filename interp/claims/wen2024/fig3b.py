@@ -247,8 +247,8 @@ register(
             "paper": Scale("the paper's own numbers"),
         },
         finding=(
-            "At the largest width a step gave {mass} of its attention to S[i], and {points} of the steps had their "
-            "largest weight there."
+            "Attention mass on S[i], mean over steps, at the first width: {mass}; share of steps with their largest "
+            "weight there: {points}."
         ),
         deviations=(
             "The paper shows one model of width 720 on (n, k) = (40, 20). cpu: width 128 at the paper's n and k, "

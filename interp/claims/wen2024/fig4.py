@@ -253,8 +253,8 @@ register(
             "paper": Scale("the paper's own numbers"),
         },
         finding=(
-            "Without CoT {learns:.0%} of the configurations reached perfect accuracy within the budget; log2 of the "
-            "samples of layers over heads: {heads}; log10 of the factor that CoT saves: {cot}."
+            "Share of configurations that reached perfect accuracy without CoT within the budget: {learns}; log2 of "
+            "the samples of layers over those of heads: {heads}; log10 of the factor that CoT saves: {cot}."
         ),
         deviations=(
             "cpu: (n, k) = (16, 4) instead of (20, 6) and 2,000 samples instead of 10,000 (3% and 1% of all "

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._runs import (
-    ParityRun,
-    ParityRuns,
-    drawn_rows,
-    measure_with_maps,
-    outcomes,
-    with_maps,
-)
+from interp.claims.wen2024._runs import ParityRun, ParityRuns, drawn_rows, measure_with_maps, outcomes, with_maps
 from interp.claims.wen2024._worlds import simulated_layers, simulated_outcomes
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import SHARE, mean_over, share_of
@@ -80,6 +73,11 @@ class Layers:
         """A measure of one layer, by seed."""
         found = getattr(self, measure)
         return found[layer] if layer in found else pd.Series(dtype=float)
+
+    @property
+    def none_solved(self) -> NotMeasurable:
+        """Why there is nothing to judge."""
+        return NotMeasurable(f"{len(self.entropy)} of {self.n_models} models reach {SOLVED:.0%} test accuracy")
 
 
 def layers(rows: pd.DataFrame) -> Layers:
@@ -175,17 +173,20 @@ def parts(preset: ParityRuns) -> list[Part]:
 
 def share_covering(found: Layers, level: float) -> Interval | NotMeasurable:
     """The share of seeds at which the first layer covers the secret indices."""
-    return share_of(found.values("covered", 0) > COVERS, level)
+    covered = found.values("covered", 0)
+    return share_of(covered > COVERS, level) if len(covered) else found.none_solved
 
 
 def mean_of(found: Layers, level: float, *, measure: str, layer: int) -> Interval | NotMeasurable:
     """A measure of one layer, mean over seeds."""
-    return mean_over(found.values(measure, layer), level, SHARE)
+    values = found.values(measure, layer)
+    return mean_over(values, level, SHARE) if len(values) > 1 else found.none_solved
 
 
 def layer_difference(found: Layers, level: float) -> Interval | NotMeasurable:
     """The entropy of the second layer minus that of the first, paired by seed."""
-    return mean_over(found.values("entropy", 1) - found.values("entropy", 0), level, (-1.0, 1.0))
+    difference = found.values("entropy", 1) - found.values("entropy", 0)
+    return mean_over(difference, level, (-1.0, 1.0)) if len(difference) > 1 else found.none_solved
 
 
 def _both(found: Layers) -> str:
@@ -279,8 +280,8 @@ register(
             "paper": Scale("the paper's own numbers"),
         },
         finding=(
-            "The first layer covered every secret index at {covers:.0%} of the seeds; the entropy of its sparsest "
-            "head was {sparse}, that of the second layer {uniform}."
+            "Share of seeds at which the first layer covers every secret index: {covers}; normalised entropy of its "
+            "sparsest head: {sparse}; of the second layer: {uniform}."
         ),
         deviations=(
             "The caption says n=20, k=6, the text (C.2) the problem of Figure 3b; every preset but smoke has the "
