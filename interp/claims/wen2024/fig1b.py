@@ -108,10 +108,9 @@ def parts(preset: ParityRuns) -> list[Part]:
 def mean_drop(found: Transitions, level: float, *, condition: str) -> Interval | NotMeasurable:
     """The drop around the jump beyond the trend, mean over solved runs whose curves go on long enough."""
     solved = found.of(condition)["drop"]
-    if solved.notna().sum() < 2:
-        return NotMeasurable(
-            f"{len(solved)} runs solve the task, {solved.notna().sum()} of them long before they end"
-        )
+    seen = int(solved.notna().sum())
+    if seen < 2:
+        return NotMeasurable(f"{len(solved)} runs solve the task, {seen} early enough to see what follows")
     return mean_over(solved.dropna(), level)
 
 
