@@ -203,8 +203,8 @@ def cot_exponent(runs: pd.DataFrame, level: float, *, layers: int, heads: int) -
 
 def _fitted(law: Callable[..., Interval], runs: pd.DataFrame, level: float) -> Interval:
     k, samples, censored = (runs[name].to_numpy() for name in ("k", "value", "censored"))
-    resolution = float(runs["eval_every"].max())
-    return law(k.astype(float), samples, censored.astype(bool), resolution=resolution, level=level, rng=0)
+    options = {"resolution": float(runs["eval_every"].max()), "rng": 0, "n_resamples": 499}
+    return law(k.astype(float), samples, censored.astype(bool), level=level, **options)
 
 
 def saving(runs: pd.DataFrame, level: float, *, layers: int, heads: int, k: int) -> Interval | NotMeasurable:
