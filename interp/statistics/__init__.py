@@ -7,7 +7,14 @@ Numpy arrays in, frozen dataclasses out. Nothing here imports the rest of the su
 from interp.statistics.change import change_point, onset
 from interp.statistics.crossed import crossed_mean
 from interp.statistics.equivalence import Equivalence, n_for_power, paired_equivalence, power_of_paired_t
-from interp.statistics.growth import GrowthComparison, GrowthFit, growth_comparison, growth_fits, power_exponent
+from interp.statistics.growth import (
+    GrowthComparison,
+    GrowthFit,
+    exponential_over_power,
+    growth_comparison,
+    growth_fits,
+    power_exponent,
+)
 from interp.statistics.interval import Interval, Outcome, decide
 from interp.statistics.linearity import departure_from_line
 from interp.statistics.means import bootstrap_mean, cautious_mean, cluster_bootstrap, paired_difference
@@ -32,6 +39,7 @@ __all__ = [
     "crossed_mean",
     "decide",
     "departure_from_line",
+    "exponential_over_power",
     "growth_comparison",
     "growth_fits",
     "n_for_power",

@@ -56,11 +56,19 @@ class LawFits:
 
 
 def fit_laws(
-    runs: Runs, weights: Float[np.ndarray, "resample run"], names: Sequence[str] = LAWS
+    runs: Runs, weights: Float[np.ndarray, "resample run"], laws: Sequence[str] = LAWS
 ) -> dict[str, LawFits]:
     """The named laws on all resamples; one without an uncensored run has log-likelihood 0 and NaN parameters."""
     defined = (weights[:, ~runs.censored] > 0).any(1)
-    laws = {name: _FITS[name](runs, weights[defined]) for name in names}
+    fitters = {
+        "exponential": lambda used: _log_linear(runs, runs.k, used),
+        "linear": lambda used: _linear(runs, used),
+        "power": lambda used: _log_linear(runs, np.log(runs.k), used),
+    }
+    found = {law: fitters[law](weights[defined]) for law in laws}
+    if "power" in found:
+        with np.errstate(over="ignore"):
+            found["power"] = replace(found["power"], start=np.exp(found["power"].start))
 
     def spread(values: Float[np.ndarray, "fit"], missing: float) -> Float[np.ndarray, "resample"]:
         full = np.full(len(weights), missing)
@@ -74,18 +82,8 @@ def fit_laws(
             spread(fit.sigma, np.nan),
             spread(fit.log_likelihood, 0.0),
         )
-        for law, fit in laws.items()
+        for law, fit in found.items()
     }
-
-
-def _exponential(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> LawFits:
-    return _log_linear(runs, runs.k, weights)
-
-
-def _power(runs: Runs, weights: Float[np.ndarray, "resample run"]) -> LawFits:
-    found = _log_linear(runs, np.log(runs.k), weights)
-    with np.errstate(over="ignore"):
-        return replace(found, start=np.exp(found.start))
 
 
 def _log_linear(
@@ -155,6 +153,3 @@ def _fits(
     weights: Float[np.ndarray, "resample run"],
 ) -> CensoredFits:
     return censored_fits(design, response, runs.censored, weights, sigma_floor=runs.sigma_floor)
-
-
-_FITS = {"exponential": _exponential, "linear": _linear, "power": _power}

@@ -1,5 +1,6 @@
 """What are the items of the parity claims? One training run as plain numbers, and how it is trained."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 SHOWN = 64
 """Inputs over which the attention of a snapshot is averaged."""
+SNAPSHOTS = 8
+"""Attention maps stored during the training of a preset's first seed, where a figure shows them."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,31 @@ def measure_run(item: Item, work: Path, snapshots: int = 0) -> pd.DataFrame:
             training_rows(result.history, **run.labels),
         ]
     )
+
+
+def with_maps(items: Sequence[Item], first_unit: int) -> list[Item]:
+    """`items`, with those of the first seed marked to keep attention maps; seed 0 keeps them without a mark."""
+    return [
+        Item(item.name, {**item.parameters, "maps": True})
+        if first_unit and item.parameters["seed"] == first_unit
+        else item
+        for item in items
+    ]
+
+
+def measure_with_maps(item: Item, work: Path) -> pd.DataFrame:
+    """`measure_run`, with snapshots of attention if the item belongs to the first seed (`with_maps`)."""
+    run = {name: value for name, value in item.parameters.items() if name != "maps"}
+    kept = item.parameters.get("maps", run["seed"] == 0)
+    return measure_run(Item(item.name, run), work, SNAPSHOTS if kept else 0)
+
+
+def drawn_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the figures of the runs with attention maps read: the last map, averaged over inputs, and the curves."""
+    maps = rows["metric"].isin(["attention", "dependency"]) & (rows["scope"] == "test")
+    last = rows["samples"] == rows["samples"].where(maps).groupby(rows["run"]).transform("max")
+    curves = rows["metric"].isin(["accuracy", "token_accuracy", "loss", "train_loss", "entropy_min"])
+    return rows[(maps & last) | (curves & rows["run"].isin(rows.loc[maps, "run"].unique()))]
 
 
 def outcomes(rows: pd.DataFrame) -> pd.DataFrame:

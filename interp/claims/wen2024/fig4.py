@@ -2,20 +2,24 @@
 
 Runs without CoT repeat a small dataset. Three comparisons: the share of configurations that reach perfect validation
 accuracy; m layers of one head against one layer of m heads; and the best configuration without CoT against CoT. A
-censored run enters with its budget and opens the interval on its side.
+censored run enters with its budget and opens the interval on its side; below the paper's number of epochs a run that
+has not yet learned may still do so, and opens the share above.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
-from interp.core.claim import Claim, register
-from interp.core.verdict import Verdict, judged
-from interp.statistics import Interval, bootstrap_mean, cautious_mean
+from interp.claims.wen2024._worlds import simulated_outcomes
+from interp.core.claim import Claim, Scale, World, register
+from interp.core.judging import SHARE, mean_over
+from interp.core.parts import NotMeasurable, Part
+from interp.statistics import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,6 +29,8 @@ MOST = 0.5
 """More than this share of the configurations must solve the task without CoT."""
 COT_SAVES = 10.0
 """The factor by which CoT must need fewer epochs than the best configuration without."""
+EPOCHS = 1_000
+"""Epochs that the paper trains for."""
 
 _SMOKE = ParityRun(
     cot=False, n=8, k=2, heads=2, d_model=32, d_mlp=128, lr=3e-3, dataset_size=128, budget=16_384, eval_every=1024,
@@ -53,66 +59,129 @@ PRESETS = {
 }
 
 
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
+def parts(preset: ParityRuns) -> list[Part]:
     """How many configurations learn, what a head and what a layer buys, and what CoT saves."""
-    runs = outcomes(rows)
-    without, with_cot = runs[runs["condition"] == "no_cot"], runs[runs["condition"] == "cot"]
-    learned = (~without["censored"]).groupby(without["unit"]).mean()
+    epochs = min(run.budget / run.dataset_size for run in preset.runs if not run.cot)
     return [
-        judged(
-            cautious_mean(learned.to_numpy(float), rng=0, bounds=(0, 1)),
-            claim=ID,
-            part="repeated data teaches parity without CoT",
-            quantity="share of configurations that reach perfect validation accuracy without CoT",
+        Part(
+            key="learns",
+            name="repeated data teaches parity without CoT",
+            role="paper",
+            source="4.2: most of the transformer architectures achieve perfect accuracy given sufficient epochs",
+            primary=True,
+            quantity="share of configurations that reach perfect validation accuracy without CoT, by seed",
+            estimate=partial(share_learning, sufficient=epochs >= EPOCHS),
+            direction="above",
             threshold=MOST,
-            direction="above",
+            why="the text's 'most' (the caption has 'almost all')",
             unit="seeds",
-            note=_by_configuration(without),
+            note=_by_configuration,
         ),
-        judged(
-            _heads_over_layers(without),
-            claim=ID,
-            part="adding heads helps more than adding layers",
+        Part(
+            key="heads",
+            name="adding heads helps more than adding layers",
+            role="paper",
+            source="Figure 4: adding more heads is more effective than adding layers",
+            primary=True,
             quantity="log2 of samples with (m layers, 1 head) / (1 layer, m heads), mean over m > 1",
+            estimate=heads_over_layers,
+            direction="above",
             threshold=0.0,
-            direction="above",
+            why="more effective: any saving at all",
             unit="seeds",
-            note="a run that ran out of budget counts with its budget, and opens the interval on its side",
+            note=_by_configuration,
         ),
-        judged(
-            _saving(without, with_cot),
-            claim=ID,
-            part="CoT is by far the faster",
+        Part(
+            key="cot",
+            name="CoT is by far the faster",
+            role="paper",
+            source="4.2: CoT is by far the most effective accelerator",
+            primary=True,
             quantity="log10 of samples without CoT (best configuration of each seed) / with CoT",
-            threshold=float(np.log10(COT_SAVES)),
+            estimate=saving,
             direction="above",
+            threshold=float(np.log10(COT_SAVES)),
+            why="'by far': an order of magnitude",
             unit="seeds",
-            note=f"epochs with CoT: {', '.join(f'{e:.0f}' for e in with_cot['samples'] / with_cot['dataset_size'])}",
+            note=_epochs,
         ),
     ]
 
 
-def _by_configuration(runs: pd.DataFrame) -> str:
-    shares = runs.groupby(["layers", "heads"])["censored"].agg(["size", "sum"])
-    return ", ".join(f"{layers}L{heads}H {n - cut}/{n}" for (layers, heads), (n, cut) in shares.iterrows())
+def share_learning(runs: pd.DataFrame, level: float, *, sufficient: bool) -> Interval | NotMeasurable:
+    """The share of configurations that learn; open above unless the budget is the paper's `sufficient` epochs."""
+    without = runs[runs["condition"] == "no_cot"]
+    learned = (~without["censored"]).groupby(without["unit"]).mean()
+    return mean_over(learned, level, SHARE, open_above=bool(without["censored"].any()) and not sufficient)
 
 
-def _heads_over_layers(runs: pd.DataFrame) -> Interval:
+def heads_over_layers(runs: pd.DataFrame, level: float) -> Interval | NotMeasurable:
     """By seed: how many times (on a log2 scale) longer m layers take than m heads."""
+    runs = runs[runs["condition"] == "no_cot"]
     table = runs.set_index(["layers", "heads", "unit"])[["samples", "censored"]].sort_index()
     sizes = sorted((set(runs["layers"]) & set(runs["heads"])) - {1})
     deep = [table.loc[(m, 1)] for m in sizes]
     wide = [table.loc[(1, m)] for m in sizes]
     logs = [np.log2(d["samples"] / w["samples"]).to_numpy(float) for d, w in zip(deep, wide)]
-    mean = bootstrap_mean(np.mean(logs, axis=0), rng=0)
-    return mean.opened(up=any(d["censored"].any() for d in deep), down=any(w["censored"].any() for w in wide))
+    return mean_over(
+        np.mean(logs, axis=0),
+        level,
+        open_above=any(d["censored"].any() for d in deep),
+        open_below=any(w["censored"].any() for w in wide),
+    )
 
 
-def _saving(without: pd.DataFrame, with_cot: pd.DataFrame) -> Interval:
+def saving(runs: pd.DataFrame, level: float) -> Interval | NotMeasurable:
+    """By seed: how many times (on a log10 scale) longer the best configuration without CoT takes than CoT."""
+    without, cot = (runs[runs["condition"] == condition] for condition in ("no_cot", "cot"))
     best = without.sort_values(["censored", "samples"]).groupby("unit").first()
-    cot = with_cot.set_index("unit")
-    mean = bootstrap_mean(np.log10(best["samples"] / cot["samples"]).to_numpy(float), rng=0)
-    return mean.opened(up=bool(best["censored"].any()), down=bool(cot["censored"].any()))
+    logs = np.log10(best["samples"] / cot.set_index("unit")["samples"])
+    cut, slow = bool(best["censored"].any()), bool(cot["censored"].any())
+    return mean_over(logs, level, open_above=cut, open_below=slow)
+
+
+def _by_configuration(runs: pd.DataFrame) -> str:
+    without = runs[runs["condition"] == "no_cot"]
+    shares = without.groupby(["layers", "heads"])["censored"].agg(["size", "sum"])
+    solved = ", ".join(f"{layers}L{heads}H {n - cut}/{n}" for (layers, heads), (n, cut) in shares.iterrows())
+    return f"solved within the budget: {solved}; the others count with their budget"
+
+
+def _epochs(runs: pd.DataFrame) -> str:
+    with_cot = runs[runs["condition"] == "cot"].sort_values("unit")
+    return f"epochs with CoT: {', '.join(f'{e:.0f}' for e in with_cot['samples'] / with_cot['dataset_size'])}"
+
+
+def _rows(generator: np.random.Generator, *, learns: float, layers_cost: float, cot_saves: float) -> pd.DataFrame:
+    """A world in which a run learns with a probability, a layer costs a factor over a head, and CoT saves one."""
+    runs, seeds = PRESETS["cpu"].runs, PRESETS["cpu"].seeds
+    cot, deep = (np.array([[flag] for flag in flags]) for flags in zip(*((r.cot, r.layers > 1) for r in runs)))
+    shape = (len(runs), seeds)
+    samples = 150_000 * np.where(deep, layers_cost, 1.0) * np.exp(generator.normal(0, 0.2, shape))
+    samples = np.where(generator.random(shape) < learns, samples, np.inf)
+    best = np.where(cot, np.inf, samples).min(0)
+    best = np.where(np.isfinite(best), best, 600_000.0)
+    samples = np.where(cot, best / cot_saves * np.exp(generator.normal(0, 0.2, shape)), samples)
+    return simulated_outcomes(runs, samples, np.where(np.isfinite(samples), 1.0, 0.5))
+
+
+WORLDS = (
+    World(
+        "a coin decides whether a run learns",
+        {"learns": False},
+        partial(_rows, learns=MOST, layers_cost=1.0, cot_saves=50.0),
+    ),
+    World(
+        "a layer is worth a head, and CoT saves a factor of ten",
+        {"heads": False, "cot": False},
+        partial(_rows, learns=1.0, layers_cost=1.0, cot_saves=COT_SAVES),
+    ),
+    World(
+        "as published",
+        {"learns": True, "heads": True, "cot": True},
+        partial(_rows, learns=0.95, layers_cost=2.0, cot_saves=50.0),
+    ),
+)
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
@@ -169,24 +238,51 @@ register(
             "Without CoT, training repeatedly on a small dataset reaches perfect accuracy for almost all numbers of "
             "layers and heads; adding heads is more effective than adding layers; CoT needs only about 5 epochs."
         ),
-        test=(
-            "On a repeated dataset without CoT: the share of configurations that reach perfect validation accuracy "
-            f"exceeds {MOST:g} (interval over seeds); samples taken by m layers of one head exceed those of one "
-            "layer of m heads, on a log scale, paired by seed; and CoT takes less than "
-            f"1/{COT_SAVES:g} of the samples of the best configuration without, paired by seed. 95% intervals."
+        method=(
+            "Runs without CoT repeat a small dataset until perfect validation or the end of the budget. The share "
+            "of configurations that solve the task, by seed; samples taken by m layers of one head over those of "
+            "one layer of m heads, on a log scale, paired by seed; samples of the best configuration without CoT "
+            "over those with CoT, paired by seed. A run that ends at its budget counts with the budget and opens "
+            "the interval on its side."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: n=8, k=2, d_model 32"),
+            "cpu": Scale(
+                "smaller", "(n, k) = (16, 4) for (20, 6), d_model 128 for 720, 300 of 1,000 epochs, 4 of 16 models"
+            ),
+            "paper": Scale("the paper's own numbers"),
+        },
+        finding=(
+            "Share of configurations that reached perfect accuracy without CoT within the budget: {learns}; log2 of "
+            "the samples of layers over those of heads: {heads}; log10 of the factor that CoT saves: {cot}."
         ),
         deviations=(
-            "cpu: (n, k) = (16, 4) instead of (20, 6) and 2,000 samples instead of 10,000 (3% and 1% of all inputs), "
-            "d_model 128 instead of 720, learning rate 3e-4 instead of 1e-4 (with CoT the paper has 1e-5), at most "
-            "300 epochs instead of 1,000, four of the sixteen configurations, so that heads are compared with layers "
-            "at two of each; five seeds. paper: the paper's sixteen configurations and budget, five seeds. The "
-            "claims compare configurations with one another and with CoT on the same task, data and width. The smoke "
-            "preset is far smaller still: it tests the code, not the claim."
+            "cpu: (n, k) = (16, 4) instead of (20, 6) and 2,000 samples instead of 10,000 (3% and 1% of all "
+            "inputs), d_model 128 instead of 720, learning rate 3e-4 instead of 1e-4 (with CoT the paper has 1e-5), "
+            "at most 300 epochs instead of 1,000, four of the sixteen configurations, so that heads are compared "
+            "with layers at two of each; five seeds. paper: the paper's sixteen configurations and budget, five "
+            "seeds. The claims compare configurations with one another and with CoT on the same task, data and "
+            "width. The smoke preset is far smaller still: it tests the code, not the claim."
+        ),
+        clarity=(
+            "One curve for each configuration, without seeds. 'About 5 epochs' belongs to the paper's problem and "
+            "dataset; on another it is the ratio to training without CoT that can be compared."
+        ),
+        history=(
+            "A first preset, with d_model 64, learning rate 1e-3 and 250 epochs, solved 2 of 20 runs without CoT "
+            "and was given up as too small for the question. At cpu two layers came to 98% but to perfection in no "
+            "seed. Before, a run that had not learned within a budget below the paper's counted against the first "
+            "part; now it leaves it open."
         ),
         presets=PRESETS,
         items=lambda preset: preset.items,
         measure=measure_run,
-        judge=judge,
+        summary=outcomes,
+        parts=parts,
+        worlds=WORLDS,
+        published=lambda rows: rows[
+            rows["metric"].isin(["sample_complexity", "censored_at", "test_accuracy", "accuracy"])
+        ],
         figures=figures,
     )
 )

@@ -1,20 +1,26 @@
 """wen2024, Figures 5 and 10: does a small repeated dataset teach what a large one does not, in equally many steps?
 
 Runs without CoT see the same number of samples from datasets of different size. The share of solved runs is compared
-between the dataset nearest the paper's share of all inputs and the largest, and the final attention entropy of the
-runs that fail with the largest is measured.
+between the dataset nearest the paper's share of all inputs and the largest. High entropy is where every run starts,
+so the attention of runs that fail with the largest dataset is compared with that of runs that the small one teaches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
+from interp.claims.wen2024._curves import DRAWN, difference_of_means
 from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
-from interp.core.claim import Claim, register
-from interp.core.verdict import Verdict, judged
-from interp.statistics import cautious_mean, proportion_difference
+from interp.claims.wen2024._worlds import simulated_measures, simulated_outcomes
+from interp.core.claim import Claim, Scale, World, register
+from interp.core.judging import SHARE, mean_over
+from interp.core.parts import NotMeasurable, Part
+from interp.statistics import Interval, proportion_difference
+from probes.rows import concat
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +32,8 @@ GAP = 0.25
 """How much larger the share of solved runs must be with the small dataset."""
 SMALL = 0.05
 """The small dataset is the one nearest this share of all inputs, as the paper's 50,000 of 2^20."""
+APART = 0.1
+"""How much higher the entropy of runs that fail must be, of a range of 0 to 1."""
 HIGH = 0.5
 """Normalised entropy above which attention counts as not sparse."""
 
@@ -58,43 +66,137 @@ def final_entropy(rows: pd.DataFrame) -> pd.Series:
     return last.groupby("run")["value"].mean()
 
 
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """By architecture: the small dataset against the largest, and the entropy of the runs that fail there."""
+def summarised(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each run: its settings, whether it solved the task, and its final entropy."""
     runs = outcomes(rows).join(final_entropy(rows).rename("entropy"), on="run")
-    runs["solved"] = runs["test_accuracy"] >= SOLVED
-    verdicts = []
-    for (layers, heads), group in runs.groupby(["layers", "heads"]):
-        counts = {int(size): (int(of.sum()), len(of)) for size, of in group.groupby("dataset_size")["solved"]}
-        small = min(counts, key=lambda size: abs(size - SMALL * 2 ** int(group["n"].iloc[0])))
-        large = max(counts)
-        where = f"{layers}L{heads}H"
-        note = "solved: " + ", ".join(f"{size} samples {s}/{n}" for size, (s, n) in counts.items())
-        verdicts.append(
-            judged(
-                proportion_difference(counts[small], counts[large]),
-                claim=ID,
-                part=f"a smaller dataset learns where a larger does not ({where})",
-                quantity=f"share of solved runs with {small} samples - with {large}",
-                threshold=GAP,
-                direction="above",
-                unit="runs",
-                note=note,
-            )
-        )
-        failed = group[~group["solved"] & (group["dataset_size"] == large)]
-        verdicts.append(
-            judged(
-                cautious_mean(failed["entropy"].to_numpy(float), rng=0, bounds=(0, 1)),
-                claim=ID,
-                part=f"attention stays diffuse where nothing is learned ({where})",
-                quantity=f"final normalised entropy of failed runs with {large} samples, mean over heads",
-                threshold=HIGH,
-                direction="above",
-                unit="seeds",
-                note=f"{len(failed)} runs with {large} samples failed",
-            )
-        )
-    return verdicts
+    return runs.assign(solved=runs["test_accuracy"] >= SOLVED)
+
+
+def parts(preset: ParityRuns) -> list[Part]:
+    """By architecture, the small dataset against the largest; Figure 5's, the largest architecture, is primary."""
+    models = sorted({(run.layers, run.heads) for run in preset.runs}, reverse=True)
+    found = []
+    for place, (layers, heads) in enumerate(models):
+        of = [run for run in preset.runs if (run.layers, run.heads) == (layers, heads)]
+        sizes = {run.dataset_size for run in of}
+        small = min(sizes, key=lambda size: abs(size - SMALL * 2 ** of[0].n))
+        suffix = "" if place == 0 else f"_{layers}l{heads}h"
+        found += _parts_of((layers, heads), (small, max(sizes)), suffix, primary=place == 0)
+    return found
+
+
+def _parts_of(model: tuple[int, int], sizes: tuple[int, int], suffix: str, primary: bool) -> list[Part]:
+    where, given = "{}L{}H".format(*model), {"model": model, "sizes": sizes}
+    figure = "Figure 5" if primary else "Figure 10"
+    return [
+        Part(
+            key=f"small_learns{suffix}",
+            name=f"a smaller dataset teaches what a larger does not ({where})",
+            role="paper",
+            source=f"{figure}: the model fails to learn when trained on an even larger training set",
+            primary=primary,
+            quantity=f"share of solved runs with {sizes[0]} samples - with {sizes[1]}",
+            estimate=partial(solved_difference, **given),
+            direction="above",
+            threshold=GAP,
+            why="the paper shows success against failure, a difference of 1; a quarter is the least that matters",
+            unit="runs",
+            note=partial(_counts, model=model),
+        ),
+        Part(
+            key=f"diffuse{suffix}",
+            name=f"attention stays more diffuse where a large dataset fails than where a small one teaches ({where})",
+            role="paper",
+            source="C.2: learning coincides with a decrease in entropy, which remains high on a larger dataset",
+            primary=primary,
+            quantity=f"final normalised entropy, runs that fail with {sizes[1]} samples - that solve with {sizes[0]}",
+            estimate=partial(entropy_difference, **given),
+            direction="above",
+            threshold=APART,
+            why="a tenth of the range of normalised entropy; high by itself is what attention is at the start",
+            unit="runs",
+        ),
+        Part(
+            key=f"high{suffix}",
+            name=f"entropy is high where nothing is learned ({where})",
+            role="paper",
+            source=f"{figure}: both the training loss and the normalized attention entropy remain elevated",
+            quantity=f"final normalised entropy of failed runs with {sizes[1]} samples, mean over heads",
+            estimate=partial(failed_entropy, **given),
+            direction="above",
+            threshold=HIGH,
+            why="nearer to uniform (1) than to one-hot (0); true at the start already, so not primary",
+            unit="seeds",
+        ),
+    ]
+
+
+def _of(runs: pd.DataFrame, model: tuple[int, int], size: int) -> pd.DataFrame:
+    layers, heads = model
+    return runs[(runs["layers"] == layers) & (runs["heads"] == heads) & (runs["dataset_size"] == size)]
+
+
+def solved_difference(
+    runs: pd.DataFrame, level: float, *, model: tuple[int, int], sizes: tuple[int, int]
+) -> Interval | NotMeasurable:
+    """The share of solved runs with the small dataset minus that with the large one."""
+    small, large = (_of(runs, model, size)["solved"] for size in sizes)
+    return proportion_difference((int(small.sum()), len(small)), (int(large.sum()), len(large)), level=level)
+
+
+def entropy_difference(
+    runs: pd.DataFrame, level: float, *, model: tuple[int, int], sizes: tuple[int, int]
+) -> Interval | NotMeasurable:
+    """The final entropy of runs that fail with the large dataset minus that of runs that solve with the small."""
+    small, large = (_of(runs, model, size) for size in sizes)
+    failed, solved = large.loc[~large["solved"], "entropy"], small.loc[small["solved"], "entropy"]
+    return difference_of_means(failed, solved, level, SHARE)
+
+
+def failed_entropy(
+    runs: pd.DataFrame, level: float, *, model: tuple[int, int], sizes: tuple[int, int]
+) -> Interval | NotMeasurable:
+    """The final entropy of runs that fail with the large dataset."""
+    large = _of(runs, model, sizes[1])
+    return mean_over(large.loc[~large["solved"], "entropy"], level, SHARE)
+
+
+def _counts(runs: pd.DataFrame, model: tuple[int, int]) -> str:
+    of = runs[(runs["layers"] == model[0]) & (runs["heads"] == model[1])]
+    counts = of.groupby("dataset_size")["solved"].agg(["sum", "size"])
+    return "solved: " + ", ".join(f"{size} samples {solved}/{n}" for size, (solved, n) in counts.iterrows())
+
+
+def _rows(
+    generator: np.random.Generator, *, learns: tuple[float, float], entropy: tuple[float, float]
+) -> pd.DataFrame:
+    """A world with these shares of solved runs (small, large dataset) and entropies (solved, failed runs)."""
+    runs, seeds = PRESETS["cpu"].runs, PRESETS["cpu"].seeds
+    smallest = min(run.dataset_size for run in runs)
+    share = np.array([[learns[run.dataset_size > smallest]] for run in runs])
+    solved = generator.random((len(runs), seeds)) < share
+    final = np.where(solved, *entropy) + generator.normal(0, 0.1, solved.shape)
+    outcome = simulated_outcomes(runs, np.where(solved, 5e5, np.inf), np.where(solved, 1.0, 0.5))
+    return concat([outcome, simulated_measures(runs, {"entropy_min": final.clip(0, 1)}, layer=0, head=0)])
+
+
+WORLDS = (
+    World(
+        "a quarter more runs learn, and failed runs are no more diffuse than counts",
+        {"small_learns": False, "diffuse": False},
+        partial(_rows, learns=(0.625, 0.375), entropy=(0.6, 0.7)),
+    ),
+    World(
+        "the size does not matter, and attention stays where it started",
+        {"small_learns": False, "diffuse": False, "high": True},
+        partial(_rows, learns=(0.5, 0.5), entropy=(0.8, 0.8)),
+    ),
+    World(
+        "as published",
+        {"small_learns": True, "diffuse": True, "high": True},
+        partial(_rows, learns=(0.97, 0.03), entropy=(0.3, 0.85)),
+    ),
+)
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
@@ -133,11 +235,22 @@ register(
             "Without CoT a transformer trained on a small repeated dataset learns parity, while one trained on a "
             "larger dataset for the same number of iterations fails, and its attention entropy remains high."
         ),
-        test=(
+        method=(
             f"Solved = test accuracy of at least {SOLVED:g}. The share of solved runs with the dataset nearest "
-            f"{SMALL:.0%} of all inputs exceeds that with the largest by more than {GAP:g} (Newcombe interval). The "
-            "final normalised entropy of runs that fail with the largest dataset, mean over heads, exceeds "
-            f"{HIGH:g} (interval over seeds). 95% intervals."
+            f"{SMALL:.0%} of all inputs minus that with the largest (Newcombe interval). The final normalised "
+            "entropy (eq. 1), mean over heads, of runs that fail with the largest dataset minus that of runs that "
+            "solve the task with the small one; and by itself."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: n=8, k=2, d_model 32"),
+            "cpu": Scale(
+                "smaller", "(n, k) = (16, 4) for (20, 6), 1L4H of 128 for 4L4H of 720, 10^6 of 10^7 samples"
+            ),
+            "paper": Scale("the paper's own numbers"),
+        },
+        finding=(
+            "Share of solved runs, small dataset minus large: {small_learns}; final entropy, failed runs minus "
+            "solved: {diffuse}."
         ),
         deviations=(
             "cpu: (n, k) = (16, 4) instead of (20, 6), 2,000 and 40,000 samples instead of 50,000 and 1,000,000 "
@@ -147,10 +260,21 @@ register(
             "against large is the same comparison: both see the same number of samples, one of them each sample "
             "twenty times as often. The smoke preset is far smaller still: it tests the code, not the claim."
         ),
+        clarity=(
+            "One run for each dataset size. 'Fails' depends on the number of iterations, at which the figure ends; "
+            "that sparsity 'may improve optimization' is an interpretation of two curves."
+        ),
+        history=(
+            "Entropy was judged before as above 0.5 in failed runs, which is true at initialisation; the contrast "
+            "with solved runs is new, and was written after the first cpu run."
+        ),
         presets=PRESETS,
         items=lambda preset: preset.items,
         measure=measure_run,
-        judge=judge,
+        summary=summarised,
+        parts=parts,
+        worlds=WORLDS,
+        published=lambda rows: rows[rows["metric"].isin(DRAWN)],
         figures=figures,
     )
 )

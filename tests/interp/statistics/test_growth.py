@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from interp.statistics import decide, growth_comparison, growth_fits, power_exponent
+from interp.statistics import decide, exponential_over_power, growth_comparison, growth_fits, power_exponent
 
 LAWS = {
     "exponential": lambda k, a, b: a + b * k,
@@ -188,21 +188,20 @@ def test_same_seed_same_result_and_fast():
     assert first == second
 
 
-def test_the_exponent_alone_is_that_of_the_comparison():
-    rng = np.random.default_rng(3)
-    k, y, censored = simulated("power", (3000, 2), seeds=4, sigma=0.5, rng=rng, budget=6e4)
-    options = {"resolution": 2048, "rng": 0, "level": 0.9}
-    assert power_exponent(k, y, censored, **options) == growth_comparison(k, y, censored, **options).power_exponent
-    with pytest.raises(ValueError, match="one seed at k"):
-        power_exponent(k[:5], y[:5], censored[:5], **options)
-
-
 def test_unit_of_samples_does_not_matter():
     k, y, censored = simulated("linear", (3000, 4000), seeds=4, sigma=0.3, rng=np.random.default_rng(8), budget=2e4)
     plain, scaled = (growth_fits(k, c * y, censored, resolution=c * 2048) for c in (1, 1000))
     for law in plain:
         assert plain[law].log_likelihood == pytest.approx(scaled[law].log_likelihood, abs=1e-8)
         np.testing.assert_allclose(1000 * plain[law].median(k), scaled[law].median(k), rtol=1e-4)
+
+
+def test_one_law_alone_gives_the_comparison_s_intervals():
+    k, y, censored = simulated("linear", (3000, 4000), seeds=4, sigma=0.3, rng=np.random.default_rng(9), budget=2e4)
+    options = {"resolution": 2048, "rng": 1, "level": 0.9, "n_resamples": 199}
+    both = growth_comparison(k, y, censored, **options)
+    assert exponential_over_power(k, y, censored, **options) == both.exponential_over_power
+    assert power_exponent(k, y, censored, **options) == both.power_exponent
 
 
 ONE, NO = np.ones(4), np.zeros(4, bool)

@@ -1,0 +1,49 @@
+"""What do training curves say of attention and accuracy? Curves by run, and contrasts of runs that solve and fail."""
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Real
+
+from interp.core.judging import mean_over
+from interp.core.parts import NotMeasurable
+from interp.statistics import Interval
+
+DRAWN = ("sample_complexity", "censored_at", "test_accuracy", "accuracy", "entropy_min")
+"""The metrics of a run's outcome and of its two curves."""
+
+
+def curves(rows: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy, and entropy averaged over heads, of every run at every evaluation."""
+    metrics = rows[rows["metric"].isin(["accuracy", "entropy_min"])]
+    return metrics.groupby(["run", "samples", "metric"])["value"].mean().unstack("metric").reset_index()
+
+
+def excess_fall(
+    steps: Real[np.ndarray, "point"], values: Real[np.ndarray, "point"], centre: float, half: float
+) -> float:
+    """How much more a curve falls within `half` of `centre` than in the two periods of equal length beside it.
+
+    The fall from centre - half to centre + half, minus the mean of the falls in the 2 half before and after: 0 for
+    any line or parabola, whatever its slope, and the height of a step that is at the centre.
+    """
+    start, left, right, end = np.interp(centre + half * np.array([-3.0, -1.0, 1.0, 3.0]), steps, values)
+    return float((left - right) - ((start - left) + (right - end)) / 2)
+
+
+def difference_of_means(
+    first: pd.Series | np.ndarray, second: pd.Series | np.ndarray, level: float, bounds: tuple[float, float]
+) -> Interval | NotMeasurable:
+    """The mean of `first` minus that of `second`, two independent groups of runs with values in `bounds`.
+
+    The interval recovers the variances from those of the two means (MOVER: Zou and Donner 2008; Newcombe's interval
+    is the same for proportions), so that two or three runs in a group, or runs that all agree, widen it.
+    """
+    means = [mean_over(group, level, bounds) for group in (first, second)]
+    a, b = means
+    if isinstance(a, NotMeasurable) or isinstance(b, NotMeasurable):
+        return NotMeasurable(f"{len(first)} and {len(second)} runs to compare; each group needs two")
+    gap = a.value - b.value
+    low = gap - float(np.hypot(a.value - a.low, b.high - b.value))
+    high = gap + float(np.hypot(a.high - a.value, b.value - b.low))
+    widest = bounds[1] - bounds[0]
+    return Interval(gap, max(low, -widest), min(high, widest), level, a.n + b.n, "MOVER of two means")

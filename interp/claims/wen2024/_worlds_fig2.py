@@ -1,0 +1,62 @@
+"""How would samples to solution grow, were the law known? Simulated runs for wen2024/fig2."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from interp.claims.wen2024._runs import ParityRun
+from interp.claims.wen2024._worlds import simulated_outcomes
+from interp.core.claim import World
+
+NOISE = 0.15
+"""Standard deviation of the logarithm of samples to solution."""
+Law = Callable[[np.ndarray], np.ndarray]
+"""The median samples to solution as a function of k."""
+
+
+def worlds(runs: Sequence[ParityRun]) -> tuple[World, ...]:
+    """Powers and cliffs without CoT, growth at the boundary with it, and the published laws."""
+    seeds = len({run.seed for run in runs})
+    first = [run for run in runs if run.seed == runs[0].seed]
+    all_false = {"exponential": False, "linear": False, "saves": False}
+    described: list[tuple[str, dict[str, bool], Law, Law]] = [
+        ("k^2 without CoT, k^1.5 with it, twice the samples at k=4", all_false, _square, _faster),
+        ("linear without CoT up to k=3, never at k=4", {"exponential": False}, partial(_cliff, last=np.inf), _line),
+        ("linear without CoT up to k=3, harder at k=4", {"exponential": False}, partial(_cliff, last=6e5), _line),
+        ("as published: 3^k without CoT, linear with it", dict.fromkeys(all_false, True), _exponential, _line),
+    ]
+    return tuple(
+        World(name, truth, partial(_rows, runs=first, seeds=seeds, without=without, with_cot=with_cot))
+        for name, truth, without, with_cot in described
+    )
+
+
+def _rows(
+    generator: np.random.Generator, *, runs: Sequence[ParityRun], seeds: int, without: Law, with_cot: Law
+) -> pd.DataFrame:
+    k, cot = np.array([[run.k] for run in runs], dtype=float), np.array([[run.cot] for run in runs])
+    median = np.where(cot, with_cot(k), without(k))
+    samples = median * np.exp(generator.normal(0, NOISE, (len(runs), seeds)))
+    return simulated_outcomes(runs, samples, np.ones_like(samples))
+
+
+def _line(k: np.ndarray) -> np.ndarray:
+    return 15_000 * k
+
+
+def _faster(k: np.ndarray) -> np.ndarray:
+    return 20_000 * k**1.5
+
+
+def _square(k: np.ndarray) -> np.ndarray:
+    return 20_000 * k**2
+
+
+def _cliff(k: np.ndarray, last: float) -> np.ndarray:
+    return np.where(k < 4, 30_000 * k, last)
+
+
+def _exponential(k: np.ndarray) -> np.ndarray:
+    return 7_000 * 3**k
