@@ -113,20 +113,20 @@ def exponent(found: Left, level: float, *, name: str) -> Interval | NotMeasurabl
 def exponent_of(searches: pd.DataFrame, level: float, name: str) -> Interval | NotMeasurable:
     """The slope of log M against the log of k or n, by least squares for each seed; mean over seeds.
 
-    A search ends on a grid, so every log M is known to one step of it only; the interval is widened by the most that
-    this can change a slope, and open on the side to which a search cut at the largest M tried would move it.
+    Sizes at which a search was cut at the largest M tried are left out, and the interval is open on the side to which
+    they would move the slope. A search ends on a grid, so every log M is known to one step of it only; the interval is
+    widened by the most that this can change a slope.
     """
     found = line(searches, name)
-    log_m = np.log(found.pivot(index="unit", columns=name, values="value"))
+    cut = found.loc[found["censored"], name].unique()
+    log_m = np.log(found[~found[name].isin(cut)].pivot(index="unit", columns=name, values="value"))
     if log_m.shape[1] < 2 or log_m.isna().any(axis=None):
-        return NotMeasurable("fewer than two sizes were searched by every seed")
+        return NotMeasurable("fewer than two sizes at which every search ended before the largest M")
     centred = np.log(log_m.columns.to_numpy(float))
-    weights = (centred - centred.mean()) / np.square(centred - centred.mean()).sum()
-    cut = set(found.loc[found["censored"], name])
-    moved = [weight for size, weight in zip(log_m.columns, weights) if size in cut]
-    slopes = mean_over(
-        log_m.to_numpy() @ weights, level, open_above=any(w > 0 for w in moved), open_below=any(w < 0 for w in moved)
-    )
+    middle = centred.mean()
+    weights = (centred - middle) / np.square(centred - middle).sum()
+    above, below = bool((np.log(cut) > middle).any()), bool((np.log(cut) < middle).any())
+    slopes = mean_over(log_m.to_numpy() @ weights, level, open_above=above, open_below=below)
     if isinstance(slopes, NotMeasurable):
         return slopes
     grid = 0.5 * np.log(FINER) * float(np.abs(weights).sum())

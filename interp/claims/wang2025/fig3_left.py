@@ -91,13 +91,18 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
 
 
 def _world(
-    *, learned: float = 1.0, early: float = 0.0, power_of_k: float = 1.5, power_of_n: float = 1.0
+    *,
+    learned: float = 1.0,
+    early: float = 0.0,
+    power_of_k: float = 1.5,
+    power_of_n: float = 1.0,
+    smallest: float = 60.0,
 ) -> Callable[[np.random.Generator], pd.DataFrame]:
     """Rows in which runs learn with probability `learned`, some hop early with `early`, and M grows as given."""
     preset = PRESETS["cpu"]
     searches = [run for run in preset.searches if run.one_query]
     sizes = np.array([(run.k, run.n) for run in searches], float)
-    typical = 60 * (sizes[:, 0] / 2) ** power_of_k * (sizes[:, 1] / 3) ** power_of_n
+    typical = smallest * (sizes[:, 0] / 2) ** power_of_k * (sizes[:, 1] / 3) ** power_of_n
     shape = (len(preset.runs), preset.seeds)
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
@@ -120,6 +125,11 @@ WORLDS = (
         "samples needed grow with the theorem's powers",
         {"growth_k": False, "growth_n": False},
         _world(power_of_k=4.0, power_of_n=6.0),
+    ),
+    World(
+        "samples needed grow as k^6 N^8",
+        {"growth_k": False, "growth_n": False},
+        _world(power_of_k=6.0, power_of_n=8.0, smallest=10.0),
     ),
     World(
         "one hop per stage, slow growth",
