@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._parts import SOLVING, mean_of, precondition
-from interp.claims.huang2025._runs import LegoRuns, span, tested
+from interp.claims.huang2025._runs import KEYS, LegoRuns, span, tested
 from interp.core.judging import SHARE, share_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
@@ -38,10 +38,10 @@ WAYS = {
 class Lengths:
     """What the parts read of the rows."""
 
-    runs: pd.DataFrame
-    """By condition, group and seed: accuracy at the training length and at the longest, and whether it solves."""
-    gaps: pd.DataFrame
-    """As `compared` says."""
+    runs: Mapping[tuple[str, str], pd.DataFrame]
+    """Of a condition and group, by seed: accuracy at the training length and at the longest, whether it solves."""
+    gaps: Mapping[str, pd.DataFrame]
+    """Of a condition, as `compared` says."""
     span: float
     """Octaves from the shortest to the longest length tested."""
     reached: Mapping[str, str]
@@ -50,9 +50,8 @@ class Lengths:
 
 def summary(rows: pd.DataFrame) -> Lengths:
     """The tests after the last step, the gaps between the groups, and the lengths reached along the training."""
-    accuracy = with_settings(rows[rows["metric"] == "accuracy"])
-    curves = tested(accuracy)
-    last = curves[curves["update"] == curves.groupby(["condition", "group", "unit"])["update"].transform("max")]
+    accuracy, curves = _curves(rows)
+    last = curves.drop_duplicates(["condition", "group", "unit"], keep="last")
     medians = 2 ** curves.groupby(["condition", "group", "update"])["reach"].median()
     words = {
         str(condition): "; ".join(
@@ -61,8 +60,17 @@ def summary(rows: pd.DataFrame) -> Lengths:
         )
         for condition, of_condition in medians.groupby("condition")
     }
-    losses = with_settings(rows[rows["metric"] == "loss"])
-    return Lengths(last, _gaps(curves, losses), span(accuracy), words)
+    runs: dict = dict(list(last.groupby(["condition", "group"])))
+    gaps: dict = dict(list(_gaps(curves).groupby("condition")))
+    return Lengths(runs, gaps, span(accuracy), words)
+
+
+def _curves(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Accuracy with its settings; and the tests of every evaluation with its loss, ordered by the keys."""
+    found = with_settings(rows)
+    accuracy, losses = found[found["metric"] == "accuracy"], found[found["metric"] == "loss"]
+    loss = losses.set_index(list(KEYS))["value"].rename("loss")
+    return accuracy, tested(accuracy).join(loss, on=list(KEYS)).sort_values(list(KEYS))
 
 
 def compared(rows: pd.DataFrame) -> pd.DataFrame:
@@ -72,12 +80,10 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     covered, with octaves interpolated in log loss; missing if there is none. `both`: whether both solve the training
     length after the last step.
     """
-    return summary(rows).gaps
+    return _gaps(_curves(rows)[1])
 
 
-def _gaps(curves: pd.DataFrame, losses: pd.DataFrame) -> pd.DataFrame:
-    keys = ["condition", "group", "unit", "update"]
-    curves = curves.merge(losses[[*keys, "value"]].rename(columns={"value": "loss"}), on=keys).sort_values(keys)
+def _gaps(curves: pd.DataFrame) -> pd.DataFrame:
     places = curves.groupby(["condition", "unit", "group"]).indices
     octaves, loss = curves["octaves"].to_numpy(float), np.log(curves["loss"].to_numpy(float))
     solves = curves["solves"].to_numpy(bool)
@@ -212,28 +218,27 @@ def _ours(condition: str) -> list[Part]:
 
 def share_solving(found: Lengths, level: float, *, condition: str, group: str) -> Interval | NotMeasurable:
     """The share of seeds that solve the training length."""
-    return share_of(_runs(found, condition, group)["solves"], level)
+    runs = found.runs.get((condition, group))
+    return NotMeasurable("no rows of these runs") if runs is None else share_of(runs["solves"], level)
 
 
 def accuracy_at_longest(found: Lengths, level: float, *, condition: str, group: str) -> Interval | NotMeasurable:
     """The mean accuracy at the longest length, over the seeds that solve the training length."""
-    runs = _runs(found, condition, group)
+    runs = found.runs[condition, group]
     return mean_of(runs[runs["solves"]]["longest"], level, SHARE, "solve the training length")
 
 
 def gap(found: Lengths, level: float, *, condition: str, way: str) -> Interval | NotMeasurable:
     """The mean number of octaves by which C6 goes farther, over the seeds at which both solve the training length."""
-    gaps = found.gaps[(found.gaps["condition"] == condition) & found.gaps["both"]]
+    if condition not in found.gaps:
+        return NotMeasurable(f"no rows of the condition {condition!r}")
+    gaps = found.gaps[condition]
     which = BOTH + (" and pass through a common loss" if way == "loss" else "")
-    return mean_of(gaps[way].dropna(), level, (-found.span, found.span), which)
-
-
-def _runs(found: Lengths, condition: str, group: str) -> pd.DataFrame:
-    return found.runs[(found.runs["condition"] == condition) & (found.runs["group"] == group)].sort_values("unit")
+    return mean_of(gaps[gaps["both"]][way].dropna(), level, (-found.span, found.span), which)
 
 
 def _accuracies(found: Lengths, *, condition: str, group: str) -> str:
-    values = _runs(found, condition, group)["training"]
+    values = found.runs[condition, group]["training"]
     return f"accuracy at the training length: {', '.join(f'{value:.3f}' for value in values)}"
 
 
