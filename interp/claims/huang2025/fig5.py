@@ -84,8 +84,8 @@ def parts(_preset: Fig5) -> list[Part]:
             estimate=partial(followed, group=group, change=change),
             direction="above",
             threshold=FOLLOWS,
-            why="a difference that can be seen in the paper's maps, more than an even spread over the clauses has "
-            "in all; the paper gives no number",
+            why="a difference that a map shows: more than a clause's whole share of an even spread, 0.1 to 0.17; the "
+            "paper gives no number",
             unit="seeds",
             note=partial(_each, group=group, change=change),
         )
