@@ -59,7 +59,9 @@ def summary(rows: pd.DataFrame) -> Stages:
     accuracy = found[found["metric"] == "accuracy"]
     tests = tested(accuracy, ("condition", "unit", "stage"))
     own, same = (tests[tests["condition"] == CONDITIONS[arm]] for arm in ("self", "same"))
-    longest, octaves, reach = (own.pivot(index="unit", columns="stage", values=n) for n in ("longest", "octaves", "reach"))
+    longest, octaves, reach = (
+        own.pivot(index="unit", columns="stage", values=n) for n in ("longest", "octaves", "reach")
+    )
     before = own[own["stage"] == 0].set_index("unit")
     ready = before["solves"] & (before["longest"] < FAILS)
     start = longest.shift(1, axis=1)

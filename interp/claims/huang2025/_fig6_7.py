@@ -111,7 +111,12 @@ def _of_model(condition: str) -> list[Part]:
             **rest,
         )
 
-    flat = {"direction": "within", "threshold": 0.0, "margin": VISIBLE, "why": "less than a visible change, either way"}
+    flat = {
+        "direction": "within",
+        "threshold": 0.0,
+        "margin": VISIBLE,
+        "why": "less than a visible change, either way",
+    }
     more = {"threshold": 0.0, "why": "more sensitive in the paper's words: any difference in that direction"}
     of_s5, of_c6 = partial(lost, group="S5"), partial(lost, group="C6")
     answer = "attention on the answer lost, C6 minus S5"

@@ -26,7 +26,9 @@ def _rows(
     divided by 2^sharper if the action is simply transitive, and by points^`points`; a group may be unlearned."""
     known = {name: np.array([float(properties(g)[name]) for g in GROUPS])[:, None] for name in properties("C6")}
     noise = generator.normal(0, 0.2, (2, len(GROUPS), SEEDS))
-    ends = np.log2(10) + simple * known["simple"] + solvable * known["solvable"] - facts * np.log2(known["facts"] / 600)
+    ends = (
+        np.log2(10) + simple * known["simple"] + solvable * known["solvable"] - facts * np.log2(known["facts"] / 600)
+    )
     ends = np.where(np.array(GROUPS)[:, None] == unlearned, np.log2(3), ends + noise[0])
     off = 0.05 * 2.0 ** (noise[1] - sharper * known["simple"]) * known["points"] ** -points
     shares = measured(ramps(ends)[None, :, :, None], generator)

@@ -132,7 +132,9 @@ WORLDS = (
         partial(_rows, predicate=CONCENTRATED - BAND, answer=BAND, spread=0.04),
     ),
     World(
-        "one band: the predicate alone", _truth(mass=True, bands=False), partial(_rows, predicate=0.95, answer=0.03, spread=0.02)
+        "one band: the predicate alone",
+        _truth(mass=True, bands=False),
+        partial(_rows, predicate=0.95, answer=0.03, spread=0.02),
     ),
     World("as published", _truth(mass=True, bands=True), partial(_rows, predicate=0.5, answer=0.45, spread=0.03)),
 )

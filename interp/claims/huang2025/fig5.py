@@ -127,7 +127,9 @@ def _rows(generator: np.random.Generator, *, variable: float, place: float) -> p
 _KEYS = [f"{group.lower()}_{change}" for change in CHANGES for group in GROUPS]
 WORLDS = (
     World("half of it follows the place", dict.fromkeys(_KEYS, False), partial(_rows, variable=0.3, place=0.3)),
-    World("a difference that would not count", dict.fromkeys(_KEYS, False), partial(_rows, variable=0.35, place=0.15)),
+    World(
+        "a difference that would not count", dict.fromkeys(_KEYS, False), partial(_rows, variable=0.35, place=0.15)
+    ),
     World("as published", dict.fromkeys(_KEYS, True), partial(_rows, variable=0.5, place=0.1)),
 )
 
