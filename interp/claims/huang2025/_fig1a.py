@@ -1,7 +1,7 @@
 """How is huang2025's Figure 1a judged? C6 at the longest length, and how much farther its curve goes than that of S5.
 
-Lengths are compared by the area between the two accuracy curves over log2 of the length (`tested`), because the length
-at which a curve falls below 0.9 is cut off at the shortest and at the longest length tested.
+Lengths are compared by the area between the two accuracy curves over log2 of the length (`curve_metrics`), because
+the length at which a curve falls below 0.9 is cut off at the shortest and at the longest length tested.
 """
 
 import re
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._parts import SOLVING, mean_of, precondition
-from interp.claims.huang2025._runs import KEYS, LegoRuns, span, tested
+from interp.claims.huang2025._runs import KEYS, LegoRuns, curve_metrics, span
 from interp.core.judging import SHARE, share_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
@@ -70,7 +70,7 @@ def _curves(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     found = with_settings(rows)
     accuracy, losses = found[found["metric"] == "accuracy"], found[found["metric"] == "loss"]
     loss = losses.set_index(list(KEYS))["value"].rename("loss")
-    return accuracy, tested(accuracy).join(loss, on=list(KEYS)).sort_values(list(KEYS))
+    return accuracy, curve_metrics(accuracy).join(loss, on=list(KEYS)).sort_values(list(KEYS))
 
 
 def compared(rows: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._parts import extreme_mean, mean_of, precondition
-from interp.claims.huang2025._runs import REACHED, SOLVES, span, tested
+from interp.claims.huang2025._runs import REACHED, SOLVES, curve_metrics, span
 from interp.claims.huang2025._worlds import SEEDS, accuracy_labels, filled, measured, point_labels, ramps
 from interp.core.claim import World
 from interp.core.judging import SHARE, share_of
@@ -57,7 +57,7 @@ def summary(rows: pd.DataFrame) -> Stages:
     """The tests after every stage of both arms."""
     found = with_settings(rows)
     accuracy = found[found["metric"] == "accuracy"]
-    tests = tested(accuracy, ("condition", "unit", "stage"))
+    tests = curve_metrics(accuracy, ("condition", "unit", "stage"))
     own, same = (tests[tests["condition"] == CONDITIONS[arm]] for arm in ("self", "same"))
     longest, octaves, reach = (
         own.pivot(index="unit", columns="stage", values=n) for n in ("longest", "octaves", "reach")
@@ -80,7 +80,7 @@ def summary(rows: pd.DataFrame) -> Stages:
         labels=labels[ready],
         without=last[ready],
         span=span(accuracy),
-        words="median length by stage: " + ", ".join(f"{2**value:.0f}" for value in reach[ready].median()),
+        words="median length by stage: " + ", ".join(f"{2**value:.0f}" for value in reach.median()),
     )
 
 

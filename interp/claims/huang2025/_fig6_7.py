@@ -191,7 +191,7 @@ _CELLS = {(target, group): (i, j) for i, target in enumerate(TARGETS) for j, gro
 
 
 def _rows(generator: np.random.Generator, *, length: dict, place: dict) -> pd.DataFrame:
-    """Theory-like models that lose so much of a target's attention by length and by place, whatever the other does."""
+    """Theory-like models that lose so much of a target's attention by length and by place."""
     tables = []
     start = 0.45 + generator.normal(0, 0.02, (2, 1, 2, SEEDS, 1))
     by_length, by_place = (0.01 * generator.normal(0, 1, (2, 1, 2, SEEDS, 1)) for _ in range(2))
@@ -230,7 +230,9 @@ WORLDS = (
     ),
     World(
         "only the answer dilutes, more for S5",
-        _truth(dilution=False, s5_place=False, c6_place=True, answer_place=False, answer_length=False, c6_length=True),
+        _truth(
+            dilution=False, s5_place=False, c6_place=True, answer_place=False, answer_length=False, c6_length=True
+        ),
         partial(
             _rows,
             length={("answer", "C6"): 0.05, ("answer", "S5"): 0.1},

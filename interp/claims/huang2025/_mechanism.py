@@ -122,8 +122,8 @@ def _learned(found: dict, condition: str, group: str) -> pd.DataFrame:
 
 
 def _clean(found: dict, *, condition: str, group: str) -> str:
-    clean = found[condition, group]["clean"]
-    return f"accuracy {KNOCKOUTS['clean']}: {', '.join(f'{value:.3f}' for value in clean)}; those below {SOLVED:g} are left out"
+    clean = ", ".join(f"{value:.3f}" for value in found[condition, group]["clean"])
+    return f"accuracy {KNOCKOUTS['clean']}: {clean}; those below {SOLVED:g} are left out"
 
 
 @cache

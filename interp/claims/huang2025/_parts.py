@@ -15,21 +15,21 @@ from interp.statistics import Interval
 ENOUGH = 0.25
 """The share of seeds above which the runs that fulfil a precondition are no rarity; only these runs are judged."""
 PAPERS_RUNS = (
-    "The paper gives one layer, two heads, an MLP, Adam with 1e-4 for all parameters and 300 epochs, trained until the "
-    "loss is near zero, apparently at length 5 alone; not the widths, the number of variables, the batches or the size "
-    "of its data. "
+    "The paper gives one layer, two heads, an MLP, Adam with 1e-4 for all parameters and 300 epochs, trained until "
+    "the loss is near zero, apparently at length 5 alone; not the widths, the number of variables, the batches or "
+    "the size of its data. "
 )
 OUR_RUNS = (
     "Here 170 variables, tokens of width 32 (so not orthogonal, unlike in the theory), an MLP of 512, batches of 64 "
-    "fresh sentences, a first stage at length 1 with attention fixed, then length 5 with a cosine schedule and larger "
-    "learning rates: 1e-3, and 1e-2 for attention, a hundred times the paper's. "
+    "fresh sentences, a first stage at length 1 with attention fixed, then length 5 with a cosine schedule and "
+    "larger learning rates: 1e-3, and 1e-2 for attention, a hundred times the paper's. "
 )
 DEVIATIONS = PAPERS_RUNS + OUR_RUNS
 """How the runs of the figures differ from the paper's; said in every claim that rests on them."""
-SMOKE = "The smoke preset is far smaller still: it tests the code, not the claim."
+TOO_SMALL = "The smoke preset is far smaller still: it tests the code, not the claim."
 REGIME = (
-    "These runs are not in the paper's regime: attention learns at a hundred times its rate and ten times that of the "
-    "other parameters, after a stage at length 1 which section 7 does not have, and this may remove the very "
+    "These runs are not in the paper's regime: attention learns at a hundred times its rate and ten times that of "
+    "the other parameters, after a stage at length 1 which section 7 does not have, and this may remove the very "
     "bottleneck that separates the groups. What is not reproduced here is not reproduced in this regime; the paper's "
     "own is still to be run. "
 )

@@ -207,7 +207,7 @@ def reached(curves: pd.DataFrame) -> Float[np.ndarray, "curve"]:
     return np.where(~below.any(1), ends, np.where(first == 0, logs[0] - 1, crossing))
 
 
-def tested(accuracy: pd.DataFrame, keys: Sequence[str] = KEYS) -> pd.DataFrame:
+def curve_metrics(accuracy: pd.DataFrame, keys: Sequence[str] = KEYS) -> pd.DataFrame:
     """By `keys`: the accuracy at the shortest length (`training`) and at the longest (`longest`), and `octaves`.
 
     `octaves` is the area under accuracy against log2 of the length, from the shortest to the longest length tested: a

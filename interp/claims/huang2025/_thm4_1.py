@@ -1,8 +1,8 @@
 """How are Theorems 4.1 and 5.1 of huang2025 judged? Powers of d for Algorithm 1, stages for Algorithm 2.
 
-The mean size of the other entries of Q is not judged: a row of Q_{4,3} and Q_{4,4} together sums to zero at every step
-(softmax gradients do), so that mean is the diagonals' over the number of variables, whatever was learned. The largest
-other entry is judged instead.
+The mean size of the other entries of Q is not judged: a row of Q_{4,3} and Q_{4,4} together sums to zero at every
+step (softmax gradients do), so that mean is the diagonals' over the number of variables, whatever was learned. The
+largest other entry is judged instead.
 """
 
 from collections.abc import Callable

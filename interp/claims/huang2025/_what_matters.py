@@ -9,9 +9,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from interp.claims.huang2025._parts import mean_of, precondition
-from interp.claims.huang2025._runs import SOLVES, span, tested
+from interp.claims.huang2025._runs import SOLVES, curve_metrics, span
 from interp.core.judging import UNBOUNDED, share_of
-from interp.core.parts import NotMeasurable, Part
+from interp.core.parts import Direction, NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
 
@@ -30,7 +30,7 @@ OTHERS = {
     "solvable": ("at as many facts, solvable is better", (("D12", "A5"), ("D17", "S5"))),
 }
 SAME_POINTS: Pairs = (("A4-regular", "D12"),)
-SIZES = {
+SIZES: dict[str, tuple[str, Direction]] = {
     "facts": ("more facts shorten the length", "below"),
     "points": ("more points, hence fewer distractors, lengthen it", "above"),
 }
@@ -73,7 +73,7 @@ def ladder(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ladder(found: pd.DataFrame) -> pd.DataFrame:
-    curves = tested(found[found["metric"] == "accuracy"]).sort_values("update")
+    curves = curve_metrics(found[found["metric"] == "accuracy"]).sort_values("update")
     keys = ["group", "unit"]
     last = curves.drop_duplicates(keys, keep="last").set_index(keys)[["octaves", "solves"]]
     targets = found[found["metric"] != "accuracy"]
@@ -150,7 +150,7 @@ def _papers() -> list[Part]:
         role="paper",
         source="section 1.1: simply transitive actions enable sharp concentration, symmetry actions dilute attention",
         primary=True,
-        quantity="log2 of the ratio of attention off the targets, symmetric to simply transitive, mean over both pairs",
+        quantity="log2 of the ratio of attention off the targets, symmetric to simply transitive, mean of both pairs",
         estimate=partial(concentration, pairs=SAME_GROUP + SAME_FACTS),
         direction="above",
         threshold=SHARPER,

@@ -88,5 +88,5 @@ def target_labels(conditions: tuple[str, ...], groups: tuple[str, ...], length: 
 
 def filled(*parts: tuple[pd.DataFrame, Float[np.ndarray, "..."]]) -> pd.DataFrame:
     """One table of several with these values, each in the order of its labels."""
-    labels = pd.concat([labels for labels, _ in parts], ignore_index=True) if len(parts) > 1 else parts[0][0]
+    labels = pd.concat([labels for labels, _ in parts], ignore_index=True)
     return labels.assign(value=np.concatenate([values.ravel() for _, values in parts]))

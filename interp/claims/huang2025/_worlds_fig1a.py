@@ -1,4 +1,4 @@
-"""Would the judge of huang2025's Figure 1a be fooled? Simulated runs: undertrained, not learned, late, as published."""
+"""Would the judge of huang2025's Figure 1a be fooled? Simulated runs: too short, not learned, late, as published."""
 
 from functools import partial
 

@@ -42,10 +42,8 @@ def _labels() -> tuple[pd.DataFrame, Float[np.ndarray, "run length"]]:
         condition=[run[0] for run, *_ in places],
         unit=[str(seed) for _, seed, _, _ in places],
         setting=[
-            setting(
-                d=run[2], group=run[1], **({"stage": run[3]} if run[3] else {}), **({"length": length} if length else {})
-            )
-            for run, _, _, length in places
+            setting(d=d, group=group, **{k: v for k, v in (("stage", stage), ("length", length)) if v})
+            for (_, group, d, stage), _, _, length in places
         ],
         update=10,
         metric=[metric for _, _, metric, _ in places],

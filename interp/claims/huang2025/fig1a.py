@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.huang2025._fig1a import FARTHER, compared, parts, summary
-from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME
-from interp.claims.huang2025._parts import SMOKE as SMALL
+from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import (
     SOLVES,
     STANDARD,
@@ -105,16 +104,17 @@ register(
             "paper": Scale("smaller", f"20,000 steps at length 5, tokens of width 64; {OURS}"),
         },
         finding=(
-            "In our training regime, of the models that solve length 5: with the theory-like block C6 has all steps "
-            "right in a share of {theory_c6_far} of the longest sentences and goes {theory_farther} octaves farther "
-            "than S5; with the standard block {standard_c6_far} and {standard_farther}."
+            "Models that solve length 5, in our training regime, theory-like block: share of the longest sentences "
+            "that C6 solves {theory_c6_far}; octaves by which C6 goes farther than S5 {theory_farther}. Standard "
+            "block: {standard_c6_far} and {standard_farther}."
         ),
         deviations=(
             f"{DEVIATIONS}"
-            "cpu: 1000 steps at length 5 (600 in the changed conditions), five seeds. paper: wider, longer, more test "
-            "sentences, ten seeds, with the same stages and rates. Runs that do not solve length 5 are left out, so "
-            "that what is compared is length generalisation; whether both groups have converged is not known, and "
-            f"curves that still rise may not be the paper's effect. {SMALL}"
+            "cpu: 1000 steps at length 5 (600 in the changed conditions), five seeds. paper: wider, longer, more "
+            "test sentences, ten seeds, with the same stages and rates. Runs that do not solve length 5 are left "
+            "out, so that what is compared is length generalisation; whether both groups have converged is not "
+            "known, and "
+            f"curves that still rise may not be the paper's effect. {TOO_SMALL}"
         ),
         clarity=(
             f"{REGIME}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from interp.claims.huang2025._fig1b import ARMS, FAILS, WORLDS, parts, summary
-from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, SMOKE
+from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import SOLVES, THEORY, LegoRun, accuracy_rows, by_seed, trained
 from interp.core.claim import Claim, Item, Scale, register
 from probes.rows import concat, setting, table, with_settings
@@ -122,10 +122,10 @@ register(
         method=(
             "Free-running generation, all steps right, at every length after every stage. Seeds count if before the "
             f"first stage at least {SOLVES:g} of the sentences of length 5 are solved and less than {FAILS:g} of the "
-            "longest. What a stage adds is the area between the accuracy curves before and after it, over log2 of the "
-            "length, in octaves; the least of the stages counts, without those that start with the longest length "
-            "solved. The share of sentences that the model labels rightly is recorded at every stage. A second arm "
-            "takes as many steps at length 5 with true labels."
+            "longest. What a stage adds is the area between the accuracy curves before and after it, over log2 of "
+            "the length, in octaves; the least of the stages counts, without those that start with the longest "
+            "length solved. The share of sentences that the model labels rightly is recorded at every stage. A "
+            "second arm takes as many steps at length 5 with true labels."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: 3 steps a stage, tokens of width 8, lengths to 20"),
@@ -133,19 +133,20 @@ register(
             "paper": Scale("smaller", f"2000 steps a stage, tokens of width 64; {OURS}"),
         },
         finding=(
-            "From models of S5 that solve length 5 and not the longest, the least of the self-labelled stages moved "
-            "the accuracy curve by {rightward} octaves, and after the last a share of {after} of the longest "
-            "sentences had all steps right, {more_than_training} more than after as many steps at length 5."
+            "Self-training of S5 models that solve length 5 and not the longest: octaves that the least of the "
+            "stages adds {rightward}; share of the longest sentences solved after the last {after}, which is "
+            "{more_than_training} more than after as many steps at length 5."
         ),
         deviations=(
             f"{DEVIATIONS}"
-            "Theory-like model only. Training at length 5 stops early, while length 160 is out of reach, so that this "
-            "is a precondition here and no finding; the paper trains until convergence and finds 160 out of reach "
-            "then. The other arm restarts its cosine schedule at every stage, as the stages do: one long schedule "
-            "might serve it better. There is no arm with true labels at the longer lengths and none with C6, so that "
-            "self-labels are not compared with the truth, nor the end with C6 (which the paper says is matched at "
-            "160). cpu: 300 steps a stage, five seeds. paper: wider, 2000 steps a stage, ten seeds. What each stage "
-            f"adds to the length reached before it does not need convergence at length 5. {SMOKE}"
+            "Theory-like model only. Training at length 5 stops early, while length 160 is out of reach, so that "
+            "this is a precondition here and no finding; the paper trains until convergence and finds 160 out of "
+            "reach then. The other arm restarts its cosine schedule at every stage, as the stages do: one long "
+            "schedule might serve it better. There is no arm with true labels at the longer lengths and none with "
+            "C6, so that self-labels are not compared with the truth, nor the end with C6 (which the paper says is "
+            "matched at 160). cpu: 300 steps a stage, five seeds. paper: wider, 2000 steps a stage, ten seeds. What "
+            "each stage "
+            f"adds to the length reached before it does not need convergence at length 5. {TOO_SMALL}"
         ),
         clarity=(
             f"{REGIME}"
@@ -153,12 +154,12 @@ register(
             "trains on as long at length 5."
         ),
         history=(
-            "Until the parts were declared, a stage extended the length at which accuracy falls below 0.9, with a cap "
-            "at the longest length, and the least stage of every seed was averaged; that length 160 is out of reach "
-            "before counted as a finding. In that run of five seeds the model got better than the labels it learned "
-            "from, whether it ended above 0.9 at 160 differed between seeds, and of the fifteen stages one added "
-            "nothing. In a trial on the same model one long cosine schedule at length 5 had 0.37 at 160, against 0.09 "
-            "with three restarts."
+            "Until the parts were declared, a stage extended the length at which accuracy falls below 0.9, with a "
+            "cap at the longest length, and the least stage of every seed was averaged; that length 160 is out of "
+            "reach before counted as a finding. In that run of five seeds the model got better than the labels it "
+            "learned from, whether it ended above 0.9 at 160 differed between seeds, and of the fifteen stages one "
+            "added nothing. In a trial on the same model one long cosine schedule at length 5 had 0.37 at 160, "
+            "against 0.09 with three restarts."
         ),
         presets=PRESETS,
         items=items,

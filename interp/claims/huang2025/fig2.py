@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._attention import attention_rows, target_rows
-from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME
-from interp.claims.huang2025._parts import SMOKE as SMALL
+from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.claims.huang2025._worlds import SEEDS, filled, target_labels
 from interp.core.claim import Claim, Item, Scale, World, register
@@ -155,9 +154,9 @@ register(
             "predicate clause l + 1, for C6 and for S5."
         ),
         method=(
-            "At the training length, mean over both heads and over the test sentences of a seed, as in the paper, and "
-            "over the answers: the attention of answer l on itself and on predicate l + 1 together, and on the lesser "
-            "of the two, for both models and groups. Means over seeds."
+            "At the training length, mean over both heads and over the test sentences of a seed, as in the paper, "
+            "and over the answers: the attention of answer l on itself and on predicate l + 1 together, and on the "
+            "lesser of the two, for both models and groups. Means over seeds."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: 4 steps at length 5, tokens of width 8"),
@@ -175,7 +174,7 @@ register(
             "600 steps at length 5, five seeds. paper: wider and longer, ten seeds. The statement is about attention "
             "at convergence, which these runs approach and need not reach; their accuracy is not among these rows, "
             "but huang2025/mechanism trains the same models and measures it. More training could only concentrate "
-            f"attention further. {SMALL}"
+            f"attention further. {TOO_SMALL}"
         ),
         clarity=(
             f"{REGIME}"

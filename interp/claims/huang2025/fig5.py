@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._attention import attention_rows, followed_rows
-from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, SMOKE
+from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import THEORY, LegoRun, by_seed, trained
 from interp.claims.huang2025._worlds import SEEDS, filled
 from interp.core.claim import Claim, Item, Scale, World, register
@@ -149,9 +149,9 @@ register(
         ),
         method=(
             "At the training length, where an answer's variable is named in another place than before: attention on "
-            "the predicate that names it minus that on the one in its old place, for both groups, after permuting the "
-            "predicates as the paper does, and after moving only the variables that they refer back to. Means over "
-            "seeds."
+            "the predicate that names it minus that on the one in its old place, for both groups, after permuting "
+            "the predicates as the paper does, and after moving only the variables that they refer back to. Means "
+            "over seeds."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: 4 steps at length 5, tokens of width 8"),
@@ -167,7 +167,7 @@ register(
             f"{DEVIATIONS}"
             "Theory-like model only. cpu: 600 steps at length 5, five seeds. paper: wider, 20,000 steps, ten seeds. "
             "The paper shows attention maps and gives no numbers; the difference that counts is ours. Which clause a "
-            f"trained model attends to does not depend on its width. {SMOKE}"
+            f"trained model attends to does not depend on its width. {TOO_SMALL}"
         ),
         clarity=(
             "A single layer without positions cannot see the order of what precedes a query, so that the paper's "

@@ -15,8 +15,7 @@ import pandas as pd
 
 from interp.claims.huang2025._attention import target_rows
 from interp.claims.huang2025._fig6_7 import QUARTER, WORLDS, parts, summary
-from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME
-from interp.claims.huang2025._parts import SMOKE as SMALL
+from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.core.claim import Claim, Item, Scale, register
 from probes.rows import concat, with_settings
@@ -68,10 +67,9 @@ register(
             "paper": Scale("smaller", f"20,000 steps at length 5, tokens of width 64; {OURS}"),
         },
         finding=(
-            "In our training regime, theory-like block: from length 10 to 20 the target that lost less lost "
-            "{theory_dilution} of the attention (mean over the groups); from early to late answers the predicate lost "
-            "{theory_s5_place} for S5 and {theory_c6_place} for C6, and the answer lost {theory_answer_place} more "
-            "for C6 than for S5."
+            "Attention lost in our training regime, theory-like block: from length 10 to 20, by the target that "
+            "loses less, {theory_dilution}; from early to late answers, by the predicate, {theory_s5_place} for S5 "
+            "and {theory_c6_place} for C6; by the answer, more for C6 than for S5 by {theory_answer_place}."
         ),
         deviations=(
             f"{DEVIATIONS}"
@@ -80,7 +78,7 @@ register(
             "alone: the precondition is that its attention is on the targets at length 10. The same models are "
             "trained in huang2025/mechanism, where their accuracy at length 5 is measured. cpu: 600 steps at length "
             "5, five seeds. paper: wider and longer, ten seeds. Attention beyond the training length is compared "
-            f"within one model, between lengths and positions. {SMALL}"
+            f"within one model, between lengths and positions. {TOO_SMALL}"
         ),
         clarity=(
             f"{REGIME}"
@@ -92,9 +90,9 @@ register(
         history=(
             "Until the parts were declared, a fall of C6's attention on the predicate with length counted as the "
             "paper's statement, which says fairly uniform; that it is flat with place, and that both targets "
-            "decrease, was not judged; both models counted alike. In that run attention diluted on the answer, not on "
-            "the predicate, and more for S5 than for C6. Looked at in three models, one head prefers the predicate "
-            "and the other the answer (0.75 to 1 of its attention), and it is the latter that dilutes."
+            "decrease, was not judged; both models counted alike. In that run attention diluted on the answer, not "
+            "on the predicate, and more for S5 than for C6. Looked at in three models, one head prefers the "
+            "predicate and the other the answer (0.75 to 1 of its attention), and it is the latter that dilutes."
         ),
         presets=PRESETS,
         items=by_group,

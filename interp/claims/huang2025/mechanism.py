@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.huang2025._mechanism import KNOCKOUTS, SOLVED, WORLDS, parts, summary
-from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME
-from interp.claims.huang2025._parts import SMOKE as SMALL
+from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.core.claim import Claim, Item, Scale, register
 from probes.rows import concat, setting, table, with_settings
@@ -100,8 +99,8 @@ register(
             f"Models with at least {SOLVED:g} of the answers right are judged, at the training length, on fresh "
             "sentences, by model and group. The attention of answer l on predicate l + 1, on itself, or on a random "
             "other visible clause is set to zero in every head and the row renormalised; accuracy of the answers' "
-            "states, mean over seeds. In the theory-like block nothing bypasses attention, so there both clauses must "
-            "come through it."
+            "states, mean over seeds. In the theory-like block nothing bypasses attention, so there both clauses "
+            "must come through it."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: 20 steps at length 5, tokens of width 8"),
@@ -109,15 +108,16 @@ register(
             "paper": Scale("smaller", f"20,000 steps at length 5, tokens of width 64; {OURS}"),
         },
         finding=(
-            "In the theory-like block, cutting the attention link that mattered less left an accuracy of "
-            "{theory_c6_both} for C6 and {theory_s5_both} for S5 (guessing: 1/6 and 1/5); cutting a random other "
-            "clause left {theory_c6_random} and {theory_s5_random}."
+            "Accuracy left in the theory-like block without the attention link that matters less: C6 "
+            "{theory_c6_both}, S5 {theory_s5_both} (guessing: 1/6 and 1/5); without a random other clause "
+            "{theory_c6_random} and {theory_s5_random}."
         ),
         deviations=(
             f"The paper has no such experiment. {DEVIATIONS}"
             "cpu: 600 steps at length 5, five seeds. paper: wider and longer, ten seeds. The query is the answer's "
-            "own clause, so its state can still shape how the query weighs the other clauses when attention to itself "
-            f"is removed: the test bounds what attention to the answer contributes, in any model. {SMALL}"
+            "own clause, so its state can still shape how the query weighs the other clauses when attention to "
+            "itself "
+            f"is removed: the test bounds what attention to the answer contributes, in any model. {TOO_SMALL}"
         ),
         clarity=(
             "The paper states that two retrievals are required (section 6.1.3) and shows where attention lies; it "

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.huang2025._attention import target_rows
-from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, SMOKE
+from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import (
     SOLVES,
     THEORY,
@@ -104,10 +104,10 @@ register(
             "Models of ten groups are trained alike at length 5; those that solve at least "
             f"{SOLVES:g} of its sentences are compared, by seed, after the last step. Lengths: the area between the "
             "accuracy curves of two groups over log2 of the length, in octaves. Attention: log2 of the ratio of what "
-            "lies off the two target clauses at length 5. Pairs: S3 acting on itself and on three points; C24 and S5, "
-            "which have as many facts. Beyond the paper: A4 acting on itself and on four points, solvable D12 and D17 "
-            "against A5 and S5, A4 on itself against D12 (both on twelve points), and over all groups the octaves by "
-            "least squares on log facts and log points. Means over seeds."
+            "lies off the two target clauses at length 5. Pairs: S3 acting on itself and on three points; C24 and "
+            "S5, which have as many facts. Beyond the paper: A4 acting on itself and on four points, solvable D12 "
+            "and D17 against A5 and S5, A4 on itself against D12 (both on twelve points), and over all groups the "
+            "octaves by least squares on log facts and log points. Means over seeds."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: 2 steps at length 5, tokens of width 8, lengths to 10"),
@@ -115,15 +115,15 @@ register(
             "paper": Scale("smaller", f"20,000 steps at length 5, tokens of width 64; {OURS}"),
         },
         finding=(
-            "In our training regime S3 acting on itself went {same_group} octaves farther than on three points, and "
-            "C24 {same_facts} octaves farther than S5, which has as many facts; attention off the targets was "
-            "2^({sharper}) times as much for the symmetric actions as for the simply transitive ones."
+            "Octaves by which a simply transitive action goes farther in our training regime: S3 on itself against "
+            "three points {same_group}, C24 against S5, which has as many facts, {same_facts}; log2 of how many "
+            "times as much attention lies off the targets for the symmetric ones: {sharper}."
         ),
         deviations=(
             f"The paper compares C6 with S5 alone; the pairs are ours. {DEVIATIONS}"
             "Theory-like model, the same steps for every group. cpu: 600 steps at length 1, 600 at length 5, ten "
             "groups, five seeds. paper: more groups, larger models, longer training, ten seeds. Groups are compared "
-            f"under equal training, so that what differs between them is the action alone. {SMOKE}"
+            f"under equal training, so that what differs between them is the action alone. {TOO_SMALL}"
         ),
         clarity=(
             f"{REGIME}"
