@@ -211,7 +211,7 @@ def _by_stage(found: Stages) -> str:
 def _rows(
     generator: np.random.Generator,
     *,
-    ends: tuple[float, ...] = (20, 40, 80, 160),
+    ends: tuple[int, ...] = (20, 40, 80, 160),
     longest: float | None = None,
     same: bool = False,
     right: float = 0.99,

@@ -51,7 +51,7 @@ class Found:
 
 
 @cache
-def properties(group: str) -> dict[str, float]:
+def properties(group: str) -> dict[str, int | bool]:
     """Facts |G||Y| and points |Y|, whether the action is simply transitive, and whether the group is solvable."""
     from toy_models.lego.groups import group_action
 

@@ -5,7 +5,7 @@ from functools import cache, partial
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool
 
 from interp.claims.huang2025._theory_runs import LENGTHS
 from interp.claims.huang2025._thm4_1 import AS_FAR, BALANCED, DOUBLING, EPSILON, FAILED, POWER, SHRINKING, SMALL
@@ -26,7 +26,7 @@ _D = np.array([float(d) for _, _, d, _ in RUNS])[:, None]
 
 
 @cache
-def _labels() -> tuple[pd.DataFrame, Float[np.ndarray, "run length"]]:
+def _labels() -> tuple[pd.DataFrame, Bool[np.ndarray, "run length"]]:
     """The rows of all models, metrics first, then accuracies; and which lengths a model is tested at."""
     tested = np.array([[length < min(d - 13, LONGEST + 1) for length in LENGTHS] for _, _, d, _ in RUNS])
     places = [(run, seed, metric, 0) for metric in METRICS for run in RUNS for seed in range(SEEDS)]

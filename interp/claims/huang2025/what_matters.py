@@ -1,4 +1,4 @@
-"""huang2025, beyond the paper: is it simple transitivity, solvability or size that decides how far a group goes?
+"""huang2025, Theorem 1.2 on other groups: does simple transitivity, solvability or size decide how far one goes?
 
 The paper compares C6 with S5, which differ in everything: 36 against 600 facts g(y) to learn, simply transitive or
 not, solvable or not, six or five points. Here are pairs that differ in one thing: the same group acting on itself and
