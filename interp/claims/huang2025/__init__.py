@@ -9,6 +9,6 @@ fig2: does attention concentrate on the two target clauses? (Figure 2)
 fig5: does attention follow the variable, not the position? (Figure 5)
 fig6-7: how does attention dilute beyond the training length? (Figures 6 and 7)
 thm4.1: does the theory model learn to route, and to train itself? (Theorems 4.1 and 5.1)
-mechanism: are both target clauses necessary? (beyond the paper)
-what-matters: is it simple transitivity, solvability or size that decides? (beyond the paper)
+mechanism: are both retrievals required? (section 6.1.3, by knockouts of ours)
+what-matters: is it simple transitivity, solvability or size that decides? (Theorem 1.2, on groups of ours)
 """

@@ -75,7 +75,7 @@ def draw_reach(far: pd.DataFrame, loss: pd.DataFrame) -> Figure:
 
 
 def draw_gaps(gaps: pd.DataFrame, threshold: float) -> Figure:
-    """log2 of the ratio of lengths reached, by condition: each seed a point, mean over training and at equal loss."""
+    """Octaves by which C6 goes farther, by condition: each seed a point, hollow where one fails at length 5."""
     conditions = list(gaps["condition"].unique())
     with styled():
         figure = new_figure(7.2, 0.55 * len(conditions) + 1.6)
@@ -85,13 +85,14 @@ def draw_gaps(gaps: pd.DataFrame, threshold: float) -> Figure:
                      "loss": "at equal loss"}.items(), (-0.22, 0.0, 0.22)
         ):  # fmt: skip
             places = [conditions.index(condition) + shift for condition in gaps["condition"]]
-            look = {"color": style["color"], "marker": style["marker"], "s": 26, "alpha": 0.8}
-            axes.scatter(gaps[column], places, **look, label=label)
+            look = {"edgecolors": style["color"], "marker": style["marker"], "s": 26, "alpha": 0.8}
+            inside = [style["color"] if both else "none" for both in gaps["both"]]
+            axes.scatter(gaps[column], places, c=inside, **look, label=label)
         axes.axvline(0, color="0.4", linewidth=0.8)
         axes.axvline(threshold, color="0.4", linewidth=0.8, linestyle=":")
         axes.set_yticks(range(len(conditions)), conditions)
         axes.set_ylim(len(conditions) - 0.5, -0.5)
-        axes.set_xlabel("log2 (length of C6 / length of S5); dotted: what counts as far beyond")
+        axes.set_xlabel("octaves by which C6 goes farther than S5; dotted: far beyond; hollow: length 5 not solved")
         axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=3)
         return figure
 

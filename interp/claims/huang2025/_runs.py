@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
-from interp.core.claim import Item
+from interp.core.claim import Item, Preset
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 REACHED = 0.9
 """A length counts as reached if at least this share of its sentences has all steps right."""
-
+SOLVES = 0.99
+"""A model solves the length it was trained at if at least this share of the sentences has all steps right."""
+KEYS = ("condition", "group", "unit", "update")
+"""What tells the accuracy curves of a claim apart."""
 
 RATES = {"theory": (1e-2, 1e-3, 1e-2), "standard": (3e-3, 1e-3, 1e-2)}
 """Learning rates by model: at length 1, where attention is fixed; afterwards; of the attention afterwards."""
@@ -127,16 +131,18 @@ class LegoRuns:
 
     runs: tuple[LegoRun, ...]
     seeds: int
+    first_unit: int = 0
 
 
 def by_group(preset: LegoRuns) -> list[Item]:
     """One item for each run, of C6 and of S5, and seed."""
-    return by_seed([replace(run, group=group) for run in preset.runs for group in ("C6", "S5")], preset.seeds)
+    return by_seed([replace(run, group=group) for run in preset.runs for group in ("C6", "S5")], preset)
 
 
-def by_seed(runs: Sequence[LegoRun], seeds: int) -> list[Item]:
-    """One item for each run and seed."""
-    return [replace(run, seed=seed).item for run in runs for seed in range(seeds)]
+def by_seed(runs: Sequence[LegoRun], preset: Preset) -> list[Item]:
+    """One item for each run and each of the preset's seeds."""
+    seeds = range(preset.first_unit, preset.first_unit + preset.seeds)
+    return [replace(run, seed=seed).item for run in runs for seed in seeds]
 
 
 def evaluation_steps(run: LegoRun) -> list[int]:
@@ -181,17 +187,46 @@ def reach(accuracy: pd.DataFrame) -> pd.DataFrame:
     `accuracy` has its settings as columns; it is interpolated linearly in log length between the lengths tested. A
     model that fails at the shortest gets half of it, one that never fails the longest, so values are bounded.
     """
-    found = []
-    for keys, curve in accuracy.groupby(["condition", "group", "unit", "update"]):
-        curve = curve.sort_values("length")
-        logs, shares = np.log2(curve["length"].to_numpy(float)), curve["value"].to_numpy(float)
-        below = np.flatnonzero(shares < REACHED)
-        if not len(below):
-            value = logs[-1]
-        elif below[0] == 0:
-            value = logs[0] - 1
-        else:
-            i = below[0]
-            value = logs[i - 1] + (logs[i] - logs[i - 1]) * (shares[i - 1] - REACHED) / (shares[i - 1] - shares[i])
-        found.append(dict(zip(("condition", "group", "unit", "update"), keys)) | {"value": float(value)})
-    return pd.DataFrame(found)
+    curves = accuracy.pivot(index=list(KEYS), columns="length", values="value")
+    return pd.DataFrame({"value": reached(curves)}, index=curves.index).reset_index()
+
+
+def reached(curves: pd.DataFrame) -> Float[np.ndarray, "curve"]:
+    """log2 of the length at which each accuracy curve falls below `REACHED`, as `reach` says; lengths are columns.
+
+    Lengths that a curve was not tested at are NaN, and the longest of all.
+    """
+    logs, shares = np.log2(curves.columns.to_numpy(float)), curves.to_numpy(float)
+    below, every = shares < REACHED, np.arange(len(curves))
+    first = below.argmax(1)
+    before = np.maximum(first - 1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = (shares[every, before] - REACHED) / (shares[every, before] - shares[every, first])
+        crossing = logs[before] + (logs[first] - logs[before]) * part
+    ends = logs[(~np.isnan(shares)).sum(1) - 1]
+    return np.where(~below.any(1), ends, np.where(first == 0, logs[0] - 1, crossing))
+
+
+def curve_metrics(accuracy: pd.DataFrame, keys: Sequence[str] = KEYS) -> pd.DataFrame:
+    """By `keys`: the accuracy at the shortest length (`training`) and at the longest (`longest`), and `octaves`.
+
+    `octaves` is the area under accuracy against log2 of the length, from the shortest to the longest length tested: a
+    model that solves everything up to a length l and nothing beyond has log2(l / shortest). It is the restricted mean
+    of the log length solved, so neither a model that never fails nor one that fails at once is cut off. `solves` says
+    whether at least `SOLVES` of the sentences of the shortest length, that of training, are right.
+    """
+    curves = accuracy.pivot(index=list(keys), columns="length", values="value")
+    logs, shares = np.log2(curves.columns.to_numpy(float)), curves.to_numpy(float)
+    found = {
+        "training": shares[:, 0],
+        "longest": shares[:, -1],
+        "octaves": np.trapezoid(shares, logs, axis=1),
+        "reach": reached(curves),
+        "solves": shares[:, 0] >= SOLVES,
+    }
+    return pd.DataFrame(found, index=curves.index).reset_index()
+
+
+def span(accuracy: pd.DataFrame) -> float:
+    """The octaves from the shortest to the longest length tested."""
+    return float(np.log2(accuracy["length"].max() / accuracy["length"].min()))

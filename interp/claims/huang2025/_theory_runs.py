@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from interp.claims.huang2025._runs import reach
+from interp.claims.huang2025._runs import REACHED, reached
 from interp.core.claim import Item
 from probes.rows import concat, setting, table, with_settings
 
@@ -25,6 +25,8 @@ LENGTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Lengths of test sentences, as long as there are enough variables."""
 STATE_DESCENT = {"C6": (20.0, 300), "S3": (10.0, 300), "S4": (15.0, 500), "S5": (15.0, 2500)}
 """Step size and steps with which the states of a group are learned at length 1."""
+ENDS = ["condition", "group", "d", "unit", "stage"]
+"""What tells the trained models of a claim apart."""
 _STREAMS = ("weights", "variables", "states", "attention", "test")
 
 
@@ -177,41 +179,46 @@ def run_theory(run: TheoryRun) -> pd.DataFrame:
     return (run_algorithm_1 if run.algorithm == "algorithm_1" else run_algorithm_2)(run)
 
 
-def final(rows: pd.DataFrame, algorithm: str, *, simple: bool) -> pd.DataFrame:
-    """By seed and d (and stage of Algorithm 2): the metrics after training, with the length reached, as columns.
+def ends(rows: pd.DataFrame) -> pd.DataFrame:
+    """By algorithm, group, d, seed and stage (0 for Algorithm 1): the metrics after training, as columns.
 
-    `simple` chooses C6, which acts simply transitively, or the symmetric group.
+    Also the accuracy at each length (columns 2, 3, ...), log2 of the length reached (`reach`), and whether every
+    length tested is solved (`capped`) or not even the shortest (`failed`), so that it is a bound only.
     """
-    found = with_settings(rows[rows["condition"] == algorithm])
-    found = found[(found["group"] == "C6") == simple]
-    keys = ["unit", "d", *(["stage"] if algorithm == "algorithm_2" else [])]
+    found = with_settings(rows)
+    found["stage"] = found["stage"].fillna(0) if "stage" in found else 0
     accuracy = found[found["metric"] == "accuracy"]
-    far = [reach(part).assign(**dict(zip(keys[1:], values))) for values, part in accuracy.groupby(keys[1:])]
-    lengths = pd.concat(far).rename(columns={"value": "reach"})[[*keys, "reach"]]
-    last = found[(found["metric"] != "accuracy") & found[keys].notna().all(axis=1)]
-    last = last[last["update"] == last.groupby(keys)["update"].transform("max")]
-    return last.pivot(index=keys, columns="metric", values="value").reset_index().merge(lengths, on=keys)
+    curves = accuracy.pivot(index=ENDS, columns="length", values="value")
+    curves.columns = curves.columns.astype(int)
+    last = found[(found["metric"] != "accuracy") & ((found["condition"] == "algorithm_1") | (found["stage"] > 0))]
+    last = last[last["update"] == last.groupby(ENDS)["update"].transform("max")]
+    metrics = last.pivot(index=ENDS, columns="metric", values="value")
+    shares = curves.to_numpy(float)
+    lengths = {
+        "reach": reached(curves),
+        "capped": ~(shares < REACHED).any(1),
+        "failed": shares[:, 0] < REACHED,
+    }
+    return metrics.join(curves).join(pd.DataFrame(lengths, index=curves.index)).reset_index()
 
 
-def accuracy_at(rows: pd.DataFrame, *, simple: bool) -> pd.DataFrame:
-    """Algorithm 2: accuracy by seed and stage, lengths as columns."""
-    found = with_settings(rows[(rows["condition"] == "algorithm_2") & (rows["metric"] == "accuracy")])
-    found = found[(found["group"] == "C6") == simple]
-    return found.pivot(index=["unit", "stage"], columns="length", values="value").sort_index()
+def final(rows: pd.DataFrame, algorithm: str, *, simple: bool) -> pd.DataFrame:
+    """`ends` of one algorithm, on C6, which acts simply transitively (`simple`), or on the symmetric group."""
+    found = ends(rows[rows["condition"] == algorithm])
+    return found[(found["group"] == "C6") == simple].reset_index(drop=True)
 
 
 def slopes(found: pd.DataFrame, x: str, y: pd.Series) -> pd.Series:
-    """By seed: the slope of `y` against the column `x`."""
-    return (
-        found.assign(y=y)
-        .groupby("unit")
-        .apply(lambda of_seed: np.polyfit(of_seed[x].astype(float), of_seed["y"], 1)[0], include_groups=False)
-    )
+    """By seed: the slope of `y` against the column `x`, by least squares; every seed has the same values of x."""
+    values = found.assign(y=y).pivot(index="unit", columns=x, values="y")
+    centred = values.columns.to_numpy(float) - values.columns.to_numpy(float).mean()
+    return pd.Series(values.to_numpy(float) @ centred / (centred @ centred), index=values.index)
 
 
-def lead(rows: pd.DataFrame) -> pd.Series:
-    """By seed: the largest difference of the diagonals of Q_{4,3} and Q_{4,4} along Algorithm 1, at the largest d."""
+def lead(rows: pd.DataFrame) -> float:
+    """The largest difference of the diagonals of Q_{4,3} and Q_{4,4} along Algorithm 1, at the largest d on C6, mean
+    over seeds."""
     found = with_settings(rows[(rows["condition"] == "algorithm_1") & rows["metric"].str.startswith("diagonal_")])
     found = found[(found["group"] == "C6") & (found["d"] == found["d"].max())]
     wide = found.pivot(index=["unit", "update"], columns="metric", values="value")
-    return (wide["diagonal_43"] - wide["diagonal_44"]).groupby("unit").max()
+    return float((wide["diagonal_43"] - wide["diagonal_44"]).groupby("unit").max().mean())

@@ -2,25 +2,26 @@
 
 Two models: a standard pre-LayerNorm block, and one as bare as the paper's theory (no residual, no LayerNorm;
 attention averages clauses and starts uniform). Both groups get the same steps. An accuracy at one moment depends on
-how far each group's training has come, so the length up to which 0.9 of the sentences are solved is followed along
-the training, and compared at the same step and at the same loss. Each of the other conditions changes one thing in
-the theory-like model.
+how far each group's training has come, so accuracy against length is followed along the training, and compared at the
+same step and at the same loss as well. Each of the other conditions changes one thing in the theory-like model. Only
+seeds at which the training length itself is solved are judged.
 
 The group is learned at length 1 first, with attention fixed, as in the paper's Algorithm 1. The standard block starts
 from small embeddings, because with PyTorch's (standard deviation 1) it did not learn S5 at length 1 at any learning
 rate tried.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
+from interp.claims.huang2025._fig1a import FARTHER, compared, parts, summary
+from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import (
-    REACHED,
+    SOLVES,
     STANDARD,
     THEORY,
     LegoRun,
@@ -31,28 +32,14 @@ from interp.claims.huang2025._runs import (
     reach,
     trained,
 )
-from interp.core.claim import Claim, Item, register
-from interp.core.judging import seed_verdict
-from interp.core.verdict import Verdict
+from interp.claims.huang2025._worlds_fig1a import WORLDS
+from interp.core.claim import Claim, Item, Scale, register
 from probes.rows import concat, with_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "huang2025/fig1a"
-CYCLIC, SYMMETRIC = "C6", "S5"
-FARTHER = 1.0
-"""log2 of the smallest ratio of lengths that counts as far beyond: a factor of two."""
-NEARLY_PERFECT, FAILS = 0.9, 0.5
-"""Accuracy at the longest length: above the first for the cyclic group, below the second for the symmetric group."""
-ENDS: tuple[tuple[str, str, float, Literal["above", "below"]], ...] = (
-    (CYCLIC, f"{CYCLIC} is nearly perfect", NEARLY_PERFECT, "above"),
-    (SYMMETRIC, f"{SYMMETRIC} fails", FAILS, "below"),
-)
-GRID = 20
-"""Losses at which the two groups are compared, evenly spaced in log loss over the range that both have covered."""
-
-
 CHANGED = tuple(
     replace(THEORY, evaluations=3, **change)
     for change in (
@@ -85,86 +72,6 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     return concat(tables[1:])  # the first point ends the stage at length 1
 
 
-def compared(rows: pd.DataFrame) -> pd.DataFrame:
-    """By condition and seed: log2 of the ratio of lengths reached, at the end, on the way, and at equal losses.
-
-    `end`: after the last step. `way`: mean over all evaluations. `loss`: mean over losses that both groups have
-    covered, with log lengths interpolated in log loss; missing if there is none.
-    """
-    far = reach(with_settings(rows[rows["metric"] == "accuracy"]))
-    losses = with_settings(rows[rows["metric"] == "loss"])
-    keys = ["condition", "group", "unit", "update"]
-    curves = far.merge(losses[[*keys, "value"]].rename(columns={"value": "loss"}), on=keys)
-    found = []
-    for (condition, unit), both in curves.groupby(["condition", "unit"]):
-        one, other = (both[both["group"] == group].sort_values("update") for group in (CYCLIC, SYMMETRIC))
-        gaps = one["value"].to_numpy() - other["value"].to_numpy()
-        ways = {"end": gaps[-1], "way": gaps.mean(), "loss": _at_equal_loss(one, other)}
-        found.append({"condition": condition, "unit": unit, **ways})
-    return pd.DataFrame(found)
-
-
-def _at_equal_loss(one: pd.DataFrame, other: pd.DataFrame) -> float:
-    low = max(one["loss"].min(), other["loss"].min())
-    high = min(one["loss"].max(), other["loss"].max())
-    if not low < high:
-        return np.nan
-    grid = np.linspace(np.log(low), np.log(high), GRID)
-    first, second = (
-        np.interp(grid, np.log(curve["loss"]), curve["value"])
-        for curve in (one.sort_values("loss"), other.sort_values("loss"))
-    )
-    return float((first - second).mean())
-
-
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """For both models: the ratio of lengths in three ways, the accuracy at the longest length; then the changes."""
-    gaps = compared(rows)
-    accuracy = with_settings(rows[rows["metric"] == "accuracy"])
-    last = accuracy[(accuracy["update"] == accuracy.groupby("run")["update"].transform("max"))]
-    longest = last[last["length"] == last["length"].max()]
-    verdicts: list[Verdict] = []
-    for condition, of_condition in gaps.groupby("condition"):
-        by_unit = of_condition.set_index("unit").sort_index()
-        note = _lengths(rows, str(condition))
-        changed = "," in str(condition)
-        quantity = f"log2 of the length at which {CYCLIC} keeps {REACHED:g} over that of {SYMMETRIC}"
-        ways = {
-            "way": ("at equal steps, on the way", "mean over the evaluations"),
-            "end": ("at equal steps, at the end", "after the last step"),
-            "loss": ("at equal loss", "mean over losses both pass through"),
-        }
-        for column, (part, when) in ways.items():
-            if changed and column == "end":
-                continue
-            values = by_unit[column].dropna()
-            part = f"{condition}: farther {part}"
-            verdicts.append(seed_verdict(ID, part, values, f"{quantity}, {when}", FARTHER, "above", note))
-        if changed:
-            continue
-        for group, part, threshold, direction in ENDS:
-            ends = longest[(longest["condition"] == condition) & (longest["group"] == group)]
-            length = int(ends["length"].max())
-            verdicts.append(
-                seed_verdict(
-                    ID, f"{condition}: {part} at the longest length", ends.set_index("unit").sort_index()["value"],
-                    f"share of sentences of length {length} with all steps right, after the last step",
-                    threshold, direction, bounds=(0.0, 1.0),
-                )
-            )  # fmt: skip
-    return verdicts
-
-
-def _lengths(rows: pd.DataFrame, condition: str) -> str:
-    """The median length reached at each evaluation, both groups, in words."""
-    far = reach(with_settings(rows[(rows["metric"] == "accuracy") & (rows["condition"] == condition)]))
-    medians = 2 ** far.groupby(["group", "update"])["value"].median()
-    return "; ".join(
-        f"{group} reaches " + ", ".join(f"{length:.0f}" for length in of_group)
-        for group, of_group in medians.groupby("group")
-    )
-
-
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     """The paper's figure; the lengths reached against steps and against loss; and the ratios of all conditions."""
     from interp.claims.huang2025._figures import draw_accuracy, draw_gaps, draw_reach
@@ -184,28 +91,58 @@ register(
             "Trained at length 5, the model is near perfect up to length 160 for the simply transitive action of C6, "
             "while for the symmetric group S5 it generalises only by a constant factor."
         ),
-        test=(
-            f"Free-running generation, all steps right. By seed, log2 of the length at which {CYCLIC} keeps an "
-            f"accuracy of {REACHED:g} over that of {SYMMETRIC} (both between half the shortest and the longest "
-            f"length tested) exceeds {FARTHER:g}: after the last step, on average over the training, and at equal "
-            f"loss. At the end {CYCLIC} has more than {NEARLY_PERFECT:g} at the longest length, {SYMMETRIC} less "
-            f"than {FAILS:g}. 95% intervals over seeds."
+        method=(
+            "Free-running generation, all steps right, at lengths 5 to 160. Runs count if they solve at least "
+            f"{SOLVES:g} of the sentences of length 5. After the last step: the accuracy of C6, and of S5, at the "
+            "longest length; and the octaves by which C6 goes farther, that is the area between the two accuracy "
+            "curves over log2 of the length. The same area as a mean over the training, and at equal loss (octaves "
+            "interpolated in log loss). Means over seeds."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: 4 steps at length 5, tokens of width 8, lengths to 10"),
+            "cpu": Scale("smaller", f"1000 steps at length 5, 170 variables, tokens of width 32; {OURS}"),
+            "paper": Scale("smaller", f"20,000 steps at length 5, tokens of width 64; {OURS}"),
+        },
+        finding=(
+            "Models that solve length 5, in our training regime, theory-like block: share of the longest sentences "
+            "that C6 solves {theory_c6_far}; octaves by which C6 goes farther than S5 {theory_farther}. Standard "
+            "block: {standard_c6_far} and {standard_farther}."
         ),
         deviations=(
-            "The paper gives one layer, two heads, an MLP, Adam with 1e-4 for all parameters and 300 epochs, trained "
-            "until the loss is near zero, apparently at length 5 alone; not the widths, the number of variables, the "
-            "batches or the size of its data. Here 170 variables, tokens of width 32 (so not orthogonal, unlike in "
-            "the theory), an MLP of 512, batches of 64 fresh sentences, a first stage at length 1, and larger "
-            "learning rates: at length 5, 1e-3, and 1e-2 for attention. cpu: 1000 steps at length 5 (600 in the "
-            "changed conditions), five seeds. paper: wider, longer, more test sentences, ten seeds, with the same "
-            "stages and rates. The comparison is between groups under equal training; what is measured before both "
-            "have converged, or where S5 fails at length 5 itself, is not the paper's effect. The smoke preset is "
-            "far smaller still: it tests the code, not the claim."
+            f"{DEVIATIONS}"
+            "cpu: 1000 steps at length 5 (600 in the changed conditions), five seeds. paper: wider, longer, more "
+            "test sentences, ten seeds, with the same stages and rates. Runs that do not solve length 5 are left "
+            "out, so that what is compared is length generalisation; whether both groups have converged is not "
+            "known, and "
+            f"curves that still rise may not be the paper's effect. {TOO_SMALL}"
+        ),
+        clarity=(
+            f"{REGIME}"
+            f"{BLOCKS}"
+            "The paper shows one curve for each group and gives no numbers; a constant factor cannot be told from a "
+            "power of d in one figure, so what is tested is that S5 falls clearly short of C6."
+        ),
+        history=(
+            "Until the parts were declared, lengths were compared where accuracy falls below 0.9, with floors and "
+            "caps at the ends of the lengths tested, over all runs: the separation then counted as supported with "
+            "half the learning rate and with a residual, where S5 fails at length 5 itself. Now only runs that solve "
+            "length 5 count, the area between the curves is compared, which needs no floor, and the changed "
+            "conditions are ours. Tried while choosing the settings (seed 0, S5 at length 1, 128 sentences a step): "
+            "the theory-like model has learned the group after 400 steps with a learning rate of 1e-2. The standard "
+            "block with PyTorch's embeddings (standard deviation 1) knows nothing of it after 1600 steps with 2e-3, "
+            "nor with 1e-3, 5e-3, 1e-2, an MLP of 1024 or batches of 512; with embeddings of 0.3, or without its "
+            "LayerNorms, it is right in 0.92 and 0.99 of the cases after 800 with 3e-3. C6 is learned in all of "
+            "these. Run once with PyTorch's embeddings by mistake, the standard model learned S5 in three of five "
+            "seeds, late, and there it ended as far as C6; rerun with small embeddings. In that run of five seeds "
+            "both curves still rose at the end; smaller embeddings and twice the variables brought no separation. "
+            "In a trial of one seed C6 had 0.93 at length 160 after 3000 steps."
         ),
         presets=PRESETS,
         items=by_group,
         measure=measure,
-        judge=judge,
+        summary=summary,
+        parts=parts,
+        worlds=WORLDS,
         figures=figures,
     )
 )

@@ -5,18 +5,17 @@ access to the truth; how many of these self-labels are right is recorded. A seco
 takes as many steps at length 5 with true answers: is self-training more than more training?
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 import pandas as pd
 
-from interp.claims.huang2025._runs import REACHED, THEORY, LegoRun, accuracy_rows, by_seed, reach, trained
-from interp.core.claim import Claim, Item, register
-from interp.core.judging import seed_verdict
-from interp.core.verdict import Verdict
+from interp.claims.huang2025._fig1b import ARMS, FAILS, WORLDS, parts, summary
+from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
+from interp.claims.huang2025._runs import SOLVES, THEORY, LegoRun, accuracy_rows, by_seed, trained
+from interp.core.claim import Claim, Item, Scale, register
 from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
@@ -25,16 +24,6 @@ if TYPE_CHECKING:
     from toy_models.lego.training import Stage
 
 ID = "huang2025/fig1b"
-SOLVES, FAILS = 0.9, 0.5
-"""Accuracy at the longest length: above the first after the last stage, below the second before the first stage."""
-GROWS = 0.0
-"""log2 of the smallest factor by which every stage must extend the length reached, unless that is the longest."""
-RIGHT = 0.9
-"""The share of self-labelled sentences with every label right."""
-ARMS = {
-    "self": "self-labelled, doubled lengths",
-    "same": "true labels, length 5",
-}
 Arm = Literal["self", "same"]
 SMALLEST = 16
 """Smallest batch size at the longer lengths; batches shrink as sentences grow, down to this."""
@@ -50,6 +39,7 @@ class Fig1b:
     steps: int
     """Steps of each of these."""
     seeds: int
+    first_unit: int = 0
 
 
 BASE = replace(THEORY, group="S5", steps=300)
@@ -71,7 +61,7 @@ def items(preset: Fig1b) -> list[Item]:
     return [
         Item(f"{arm},{item.name}", {**item.parameters, **more, "arm": arm})
         for arm in ARMS
-        for item in by_seed([replace(preset.run, change=ARMS[arm])], preset.seeds)
+        for item in by_seed([replace(preset.run, change=ARMS[arm])], preset)
     ]
 
 
@@ -109,63 +99,10 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     return concat(tables)
 
 
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """The longest length before and after, every stage's growth, the labels, and the other arm."""
-    accuracy = with_settings(rows[rows["metric"] == "accuracy"])
-    longest = accuracy[accuracy["length"] == accuracy["length"].max()]
-    at = longest.pivot_table(index="unit", columns=["condition", "stage"], values="value")
-    last, length = int(accuracy["stage"].max()), int(accuracy["length"].max())
-    arms = {arm: f"theory, {name}" for arm, name in ARMS.items()}
-    own, same = at[arms["self"]], at[arms["same"]]
-    by_stage = ", ".join(f"{own[stage].mean():.2f}" for stage in own.columns)
-    share = f"share of sentences of length {length} with all steps right"
-    labels = with_settings(rows[(rows["metric"] == "label_accuracy") & (rows["condition"] == arms["self"])])
-    labels = labels[labels["stage"] > 0].pivot_table(index="unit", columns="stage", values="value")
-    growth = _growth(accuracy[accuracy["condition"] == arms["self"]])
-    return [
-        seed_verdict(
-            ID, "before self-training the longest length is out of reach", own[0], share, FAILS, "below",
-            f"mean by stage: {by_stage}", (0.0, 1.0),
-        ),
-        seed_verdict(
-            ID, "after self-training it is solved", own[last], share, SOLVES, "above", f"mean by stage: {by_stage}",
-            (0.0, 1.0),
-        ),
-        seed_verdict(
-            ID, "every stage extends the length reached", growth.min(axis=1).dropna(),
-            f"log2 of the factor by which a stage extends the length with {REACHED:g} solved, least of the stages "
-            "that do not start at the longest", GROWS, "above",
-            "median length by stage: " + _medians(accuracy[accuracy["condition"] == arms["self"]]),
-        ),
-        seed_verdict(
-            ID, "the labels of its own are right", labels.min(axis=1),
-            "share of self-labelled sentences with every label right, least of the stages", RIGHT, "above",
-            "mean by stage: " + ", ".join(f"{labels[stage].mean():.3f}" for stage in labels.columns),
-            (0.0, 1.0),
-        ),
-        seed_verdict(
-            ID, "it is more than further training", own[last] - same[last],
-            f"{share}: after self-training minus after as many steps at length 5", 0.0, "above",
-            f"mean after as many steps at length 5: {same[last].mean():.2f}",
-        ),
-    ]  # fmt: skip
-
-
-def _reached(accuracy: pd.DataFrame) -> pd.DataFrame:
-    """log2 of the length reached, by seed (rows) and stage (columns)."""
-    far = reach(accuracy).merge(accuracy[["unit", "update", "stage"]].drop_duplicates(), on=["unit", "update"])
-    return far.pivot_table(index="unit", columns="stage", values="value")
-
-
-def _growth(accuracy: pd.DataFrame) -> pd.DataFrame:
-    """By seed and stage: what it adds to log2 of the length reached; missing if it starts at the longest."""
-    far = _reached(accuracy)
-    start = far.shift(1, axis=1)
-    return (far - start).where(start < np.log2(accuracy["length"].max())).iloc[:, 1:]
-
-
-def _medians(accuracy: pd.DataFrame) -> str:
-    return ", ".join(f"{2**value:.0f}" for value in _reached(accuracy).median())
+def published(rows: pd.DataFrame) -> pd.DataFrame:
+    """Accuracies and the labels of the self-labelled arm; no losses."""
+    labels = (rows["metric"] == "label_accuracy") & (rows["condition"] == f"theory, {ARMS['self']}")
+    return rows[(rows["metric"] == "accuracy") | labels]
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
@@ -182,25 +119,55 @@ register(
             "For the symmetric group, recursive self-training on the model's own greedy answers at lengths 10, 20 "
             "and 40 extends the solvable length at every stage, until it is near perfect at 160."
         ),
-        test=(
-            "By seed, free-running generation, all steps right: the accuracy at the longest length is below "
-            f"{FAILS:g} before the first stage and above {SOLVES:g} after the last; every stage extends the length "
-            f"with {REACHED:g} solved by a factor above {2**GROWS:g}; more than {RIGHT:g} of the self-labelled "
-            "sentences are right at every stage. Beyond the paper: the accuracy at the longest length is higher "
-            "than after as many steps at length 5. 95% intervals over seeds."
+        method=(
+            "Free-running generation, all steps right, at every length after every stage. Seeds count if before the "
+            f"first stage at least {SOLVES:g} of the sentences of length 5 are solved and less than {FAILS:g} of the "
+            "longest. What a stage adds is the area between the accuracy curves before and after it, over log2 of "
+            "the length, in octaves; the least of the stages counts, without those that start with the longest "
+            "length solved. The share of sentences that the model labels rightly is recorded at every stage. A "
+            "second arm takes as many steps at length 5 with true labels."
+        ),
+        scale={
+            "smoke": Scale("smaller", "a test of the code: 3 steps a stage, tokens of width 8, lengths to 20"),
+            "cpu": Scale("smaller", f"300 steps a stage, 170 variables, tokens of width 32; {OURS}"),
+            "paper": Scale("smaller", f"2000 steps a stage, tokens of width 64; {OURS}"),
+        },
+        finding=(
+            "Self-training of S5 models that solve length 5 and not the longest: octaves that the least of the "
+            "stages adds {rightward}; share of the longest sentences solved after the last {after}, which is "
+            "{more_than_training} more than after as many steps at length 5."
         ),
         deviations=(
-            "As in huang2025/fig1a: 170 variables, tokens of width 32, an MLP of 512, fresh data, our own learning "
-            "rates, the theory-like model; the group is learned at length 1 first. Training at length 5 stops early, "
-            "while length 160 is out of reach; the paper trains until convergence and finds 160 out of reach then. "
-            "cpu: 300 steps a stage, five seeds. paper: wider, 2000 steps a stage, ten seeds. The claim is about "
-            "what each stage adds to the length reached before it, which does not need convergence at length 5. The "
-            "smoke preset is far smaller still: it tests the code, not the claim."
+            f"{DEVIATIONS}"
+            "Theory-like model only. Training at length 5 stops early, while length 160 is out of reach, so that "
+            "this is a precondition here and no finding; the paper trains until convergence and finds 160 out of "
+            "reach then. The other arm restarts its cosine schedule at every stage, as the stages do: one long "
+            "schedule might serve it better. There is no arm with true labels at the longer lengths and none with "
+            "C6, so that self-labels are not compared with the truth, nor the end with C6 (which the paper says is "
+            "matched at 160). cpu: 300 steps a stage, five seeds. paper: wider, 2000 steps a stage, ten seeds. What "
+            "each stage "
+            f"adds to the length reached before it does not need convergence at length 5. {TOO_SMALL}"
+        ),
+        clarity=(
+            f"{REGIME}"
+            "The paper's control, the same model without self-training, has seen fewer steps; it has no arm that "
+            "trains on as long at length 5."
+        ),
+        history=(
+            "Until the parts were declared, a stage extended the length at which accuracy falls below 0.9, with a "
+            "cap at the longest length, and the least stage of every seed was averaged; that length 160 is out of "
+            "reach before counted as a finding. In that run of five seeds the model got better than the labels it "
+            "learned from, whether it ended above 0.9 at 160 differed between seeds, and of the fifteen stages one "
+            "added nothing. In a trial on the same model one long cosine schedule at length 5 had 0.37 at 160, "
+            "against 0.09 with three restarts."
         ),
         presets=PRESETS,
         items=items,
         measure=measure,
-        judge=judge,
+        summary=summary,
+        parts=parts,
+        worlds=WORLDS,
+        published=published,
         figures=figures,
     )
 )
