@@ -26,10 +26,11 @@ from probes.base import atomic
 from probes.hooked.causal import ablate_heads, head_places, knock_out_by_head, patch_edges, patch_heads, unchanged
 from probes.hooked.points import Hooked, residual_names
 from toy_models.engine.corruption import corrupted_pairs
-from toy_models.engine.decoder import DecoderConfig, hooked_decoder, load_weights
+from toy_models.engine.decoder import DecoderConfig, hooked_decoder
 from toy_models.engine.forward import Dropout
 from toy_models.engine.probing import attention_probe, read_margins, state_probes, step_knockouts
 from toy_models.engine.training import TrainConfig, Trainer
+from toy_models.engine.weights import load_weights
 from toy_models.task import Batch, Task, task_class
 
 WIDTH = 110
@@ -145,7 +146,7 @@ def causal_rows(run: FinishedRun, batch: Batch, labels: dict, seed: int) -> pd.D
     """Knockouts of every step, then every head's knockout, ablations and patches with their effects."""
     generator = torch.Generator().manual_seed(seed)
     model, inputs, read = run.model, batch.inputs, read_margins(batch)
-    places, clean = head_places(model, inputs), unchanged(model, inputs, read)
+    places, clean = head_places(model), unchanged(model, inputs, read)
     needed = without_self(run.task.dependencies(batch))
     edited = {
         "knockout": knock_out_by_head(model, inputs, read, needed),

@@ -14,10 +14,11 @@ from interp.core.runs import run_directory
 from interp.figures.style import attention_map, save_figures, training_curves
 from probes import rows
 from probes.base import atomic
-from toy_models.engine.decoder import DecoderConfig, weights
+from toy_models.engine.decoder import DecoderConfig
 from toy_models.engine.run_rows import attention_rows, dependence_rows, outcome_rows, training_rows
 from toy_models.engine.splits import require_room
 from toy_models.engine.training import Evaluation, TrainConfig, TrainResult, train
+from toy_models.engine.weights import weights
 from toy_models.task import Task, load_tasks, task_class
 
 

@@ -13,15 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from probes.hooked.edits import ROWS, Edit, Read, run_edits
-from probes.hooked.points import (
-    Hooked,
-    captured,
-    n_heads,
-    n_layers,
-    output_name,
-    pattern_name,
-    writable_residual_names,
-)
+from probes.hooked.points import Hooked, captured, n_heads, n_layers, output_name, pattern_name
 
 
 def answer_margin(
@@ -82,7 +74,7 @@ def knock_out_by_head(
     """`keys` hidden in one head at a time; heads of all layers in order (`head_places`)."""
     edits = [
         Edit(layer, {pattern_name(layer): lambda pattern, head=head: without_keys(pattern, keys, head)})
-        for layer, head in head_places(model, inputs)
+        for layer, head in head_places(model)
     ]
     return run_edits(model, inputs, read, edits, rows)
 
@@ -126,8 +118,8 @@ def ablate_heads(
         return _with_head(output, source, head)
 
     edits = [
-        Edit(layer, {output_name(model, layer): lambda output, head=head: ablated(output, head)})
-        for layer, head in head_places(model, inputs)
+        Edit(layer, {output_name(layer): lambda output, head=head: ablated(output, head)})
+        for layer, head in head_places(model)
     ]
     return run_edits(model, inputs, read, edits, rows)
 
@@ -140,34 +132,13 @@ def patch_heads(
     rows: int = ROWS,
 ) -> Float[Tensor, "head batch step"]:
     """One head's output at all positions replaced by its output for `source`; heads in order (`head_places`)."""
-    names = [output_name(model, layer) for layer in range(n_layers(model))]
+    names = [output_name(layer) for layer in range(n_layers(model))]
     edits = [
         Edit(layer, {name: lambda output, head=head, other=other: _with_head(output, other, head)})
         for layer, (name, other) in enumerate(captured(model, source, names).items())
-        for head in range(other.shape[2] if other.ndim == 4 else 1)
+        for head in range(n_heads(model))
     ]
     return run_edits(model, inputs, read, edits, rows)
-
-
-def patch_residual(
-    model: Hooked,
-    inputs: Shaped[Tensor, "batch *input"],
-    source: Shaped[Tensor, "batch *input"],
-    read: Read,
-    positions: Int[Tensor, "pos"],
-    rows: int = ROWS,
-) -> Float[Tensor, "point pos batch step"]:
-    """The residual stream at one hook point (`writable_residual_names`) and position, as for `source`."""
-    parts = []
-    for name in writable_residual_names(model):
-        other = captured(model, source, [name])[name]
-        layer = int(name.split(".")[1])
-        edits = [
-            Edit(layer, {name: lambda resid, at=at, other=other: _with_position(resid, other, at)})
-            for at in positions.tolist()
-        ]
-        parts.append(run_edits(model, inputs, read, edits, rows))
-    return torch.stack(parts)
 
 
 def patch_edges(
@@ -185,8 +156,8 @@ def patch_edges(
     `inputs` and p', v' in that on `source`: the path from one token to one answer.
     """
     parts, row = [], torch.arange(len(inputs), device=inputs.device)
-    for layer, heads in enumerate(n_heads(model, inputs)):
-        value, name = f"blocks.{layer}.attn.hook_v", output_name(model, layer)
+    for layer in range(n_layers(model)):
+        value, name = f"blocks.{layer}.attn.hook_v", output_name(layer)
         if value not in model.hook_dict:
             raise ValueError(f"the model has no {value}: an edge's flow is its weight times its value")
         flows = []
@@ -197,34 +168,25 @@ def patch_edges(
         gain = flows[1] - flows[0]  # [batch head d_head]
         edits = [
             Edit(layer, {name: lambda output, head=head, gain=gain: _with_gain(output, gain, query, head)})
-            for head in range(heads)
+            for head in range(n_heads(model))
         ]
         parts.append(run_edits(model, inputs, read, edits, rows))
     return torch.cat(parts)
 
 
-def head_places(model: Hooked, inputs: Shaped[Tensor, "batch *input"]) -> list[tuple[int, int]]:
+def head_places(model: Hooked) -> list[tuple[int, int]]:
     """(layer, head) of every head, in order."""
-    return [(layer, head) for layer, heads in enumerate(n_heads(model, inputs)) for head in range(heads)]
+    return [(layer, head) for layer in range(n_layers(model)) for head in range(n_heads(model))]
 
 
 def _with_head(output: Tensor, source: Tensor, head: int) -> Tensor:
-    """`output` with one head's from `source`; a model without `hook_z` has one head, the whole."""
-    if output.ndim == 3:
-        return source
+    """`output` with one head's from `source`."""
     changed = output.clone()
     changed[:, :, head] = source[:, :, head]
     return changed
 
 
-def _with_position(resid: Tensor, source: Tensor, position: int) -> Tensor:
-    changed = resid.clone()
-    changed[:, position] = source[:, position]
-    return changed
-
-
 def _with_gain(output: Tensor, gain: Tensor, query: int, head: int) -> Tensor:
     changed = output.clone()
-    place = changed[:, query] if output.ndim == 3 else changed[:, query, head]
-    place += gain[:, head]
+    changed[:, query, head] += gain[:, head]
     return changed

@@ -16,10 +16,11 @@ import torch.nn.functional as F
 from transformer_lens.model_bridge import TransformerBridge
 
 from probes.base import checkpoint
-from toy_models.engine.decoder import DecoderConfig, hooked_decoder, load_weights, weights
+from toy_models.engine.decoder import DecoderConfig, hooked_decoder
 from toy_models.engine.evaluation import exact_match, head_entropies, rollout, teacher_forced_logits
 from toy_models.engine.forward import Dropout, HookedForward, attention_keep, choose_forward
 from toy_models.engine.splits import held_out, training_sample
+from toy_models.engine.weights import load_weights, weights
 from toy_models.task import Batch, Task, is_causal
 
 DIVERGED = 100.0

@@ -14,9 +14,10 @@ import torch.nn.functional as F
 
 from interp.cli import main
 from probes.base import checkpoint
-from toy_models.engine.decoder import DecoderConfig, weights
+from toy_models.engine.decoder import DecoderConfig
 from toy_models.engine.forward import Dropout, HookedForward
 from toy_models.engine.training import TrainConfig, Trainer, TrainingDiverged, train
+from toy_models.engine.weights import weights
 from toy_models.parity.task import Parity
 
 TASK, DECODER = Parity(n=7, k=2), DecoderConfig(1, 2, 16)
