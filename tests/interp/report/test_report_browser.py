@@ -62,28 +62,129 @@ def cells(tab, plot: str) -> list:
     return tab.evaluate("id => document.getElementById(id).data[0].z", plot)
 
 
+SHOWN = ".claim:not([hidden]) tr.test:not([hidden]), li.claim:not([hidden])"
+
+
 def test_the_board_filters(open_page):
     tab = open_page()
-    shown = tab.locator("#board tr.test:visible")
+    shown = tab.locator(f"#board :is({SHOWN})")
     everything = shown.count()
     tab.click("button[data-verdict=refuted]")
     assert 0 < shown.count() < everything
     assert set(shown.evaluate_all("rows => rows.map(row => row.dataset.outcome)")) == {"refuted"}
     assert f"of {everything} shown" in tab.inner_text("#board-count")
     tab.click("button[data-verdict='not run']")
-    assert "not run" in shown.first.inner_text()
+    assert shown.first.is_visible()  # the folded line is open
+    assert set(shown.evaluate_all("rows => rows.map(row => row.dataset.outcome)")) == {"not run"}
     tab.click("button[data-verdict=all]")
+    assert shown.count() == everything
     tab.select_option("#paper-filter", "wen2024")
-    assert tab.locator("#board tbody:visible").evaluate_all("g => g.every(one => one.dataset.paper === 'wen2024')")
+    of_papers = tab.locator("#board .claim:not([hidden])")
+    assert of_papers.count() > 1
+    assert of_papers.evaluate_all("g => g.every(one => one.dataset.paper === 'wen2024')")
     saved(tab, "report-board")
 
 
-def test_a_row_leads_to_its_section(open_page):
+def test_search_finds_ids_and_sentences(open_page):
     tab = open_page()
-    tab.click("#board a[href='#claim-wen2024-fig3b']")
-    assert tab.locator("#claim-wen2024-fig3b h3").is_visible()
-    assert tab.locator("#claim-wen2024-fig3b img").evaluate_all("found => found.every(i => i.naturalWidth > 100)")
+    links = tab.locator("#contents li[data-for]:visible")
+    everything = links.count()
+    tab.fill("#search", "wen2024/FIG3B")
+    assert links.evaluate_all("found => found.map(one => one.dataset.for)") == ["claim-wen2024-fig3b"]
+    assert tab.locator("#board .claim:visible").count() == 1
+    tab.fill("#search", "secret  attends")  # words of its sentence, in any order
+    assert "claim-wen2024-fig3b" in links.evaluate_all("found => found.map(one => one.dataset.for)")
+    tab.fill("#search", "no such claim <b>")
+    assert links.count() == 0
+    assert tab.inner_text("#board-count") == "No claim fits."
+    tab.fill("#search", "")
+    assert links.count() == everything
+    assert tab.locator("#board details[open]").count() == 0
+
+
+def test_a_link_leads_to_its_claim(open_page):
+    tab = open_page()
+    claim = tab.locator("#claim-wen2024-fig3b")
+    assert not tab.locator("#claim-wen2024-fig3b table").is_visible()
+    tab.click("#contents a[href='#claim-wen2024-fig3b']")
+    tab.wait_for_selector("#claim-wen2024-fig3b[open]")
+    assert claim.locator("h4").is_visible()
+    assert claim.locator("img").evaluate_all("found => found.every(i => i.naturalWidth > 100)")
+    box = claim.bounding_box()
+    assert 0 <= box["y"] < 100
+    assert box["height"] < 900  # one screen
     saved(tab, "report-claim", "#claim-wen2024-fig3b")
+    claim.locator("summary").first.click()
+    tab.click("button[data-verdict='not run']")
+    assert not claim.is_visible()
+    tab.click("#contents a[href='#claim-wen2024-fig3b']")  # though a filter hides it, and the address is the same
+    assert claim.locator("table").is_visible()
+
+
+def test_the_address_opens_a_claim(open_page, page):
+    tab = open_page()
+    for anchor in ("claim-wen2024-fig3b", "claim-wen2024-fig2"):  # judged; not run, in the folded line
+        tab.goto("about:blank")
+        tab.goto(f"{page.as_uri()}#{anchor}")
+        tab.wait_for_selector(f"#{anchor} .sentence:visible")
+        assert tab.locator(f"#{anchor}").evaluate("e => e.closest('details').open")
+        tab.wait_for_selector("html[data-ready]")
+    tab.goto("about:blank")
+    tab.goto(page.as_uri())
+    summary = tab.locator("#claim-wen2024-fig3b > summary")
+    summary.focus()
+    tab.keyboard.press("Enter")
+    assert tab.locator("#claim-wen2024-fig3b table").is_visible()
+    assert tab.evaluate("location.hash") == "#claim-wen2024-fig3b"
+    tab.wait_for_selector("html[data-ready]")
+
+
+def test_explorers_are_one_click_away(open_page):
+    tab = open_page()
+    for name in ("toy", "pretrained"):
+        tab.evaluate("scrollTo(0, 0)")
+        tab.click(f"header a[href='#{name}']")
+        tab.wait_for_function(
+            "id => Math.abs(document.getElementById(id).getBoundingClientRect().top) < 100", arg=name
+        )
+        assert tab.locator("#search").is_visible()  # the navigation stays
+
+
+def test_contents_fold_on_a_small_screen(open_page):
+    tab = open_page(viewport={"width": 400, "height": 800})
+    link = tab.locator("#contents a[href='#claim-wen2024-fig3b']")
+    assert not link.is_visible()
+    tab.focus("#contents-toggle")
+    tab.keyboard.press("Enter")
+    assert link.is_visible()
+    tab.keyboard.press("Escape")
+    assert not link.is_visible()
+    tab.click("#contents-toggle")
+    link.click()
+    assert not link.is_visible()
+    assert tab.locator("#claim-wen2024-fig3b table").is_visible()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+    saved(tab, "report-400-claim")
+
+
+def test_the_theme_is_chosen_by_hand_and_kept(open_page, page):
+    tab = open_page(color_scheme="light")
+    background = "getComputedStyle(document.body).backgroundColor"
+    ink = "document.getElementById('pt-map').layout.font.color"
+    light = tab.evaluate(background), tab.evaluate(ink)
+    tab.click("#theme")
+    dark = tab.evaluate(background), tab.evaluate(ink)
+    assert dark[0] != light[0]
+    assert dark[1] != light[1]
+    assert tab.inner_text("#theme") == "Light theme"
+    tab.reload()
+    tab.wait_for_selector("html[data-ready]")
+    assert (tab.evaluate(background), tab.evaluate(ink)) == dark
+    tab.emulate_media(media="print")
+    assert tab.evaluate(background) == light[0]
+    tab.emulate_media(media="screen", color_scheme="dark")
+    tab.click("#theme")
+    assert tab.evaluate(background) == light[0]  # the choice holds against the system
 
 
 def test_the_heatmap_follows_its_controls(open_page):
@@ -213,9 +314,11 @@ def test_every_control_is_reached_by_tab_and_named(open_page):
     assert tab.evaluate(f"{CONTROLS}.{unnamed}.length") == 0
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (400, "dark"), (768, "dark"), (1280, "light")])
 def test_small_screens_do_not_scroll_sideways(open_page, width, scheme):
     tab = open_page(viewport={"width": width, "height": 800}, is_mobile=width < 500, color_scheme=scheme)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.locator("details").evaluate_all("found => found.forEach(one => { one.open = true; })")
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     ends = "[...document.querySelectorAll('.plot, select, img, table')].map(e => e.getBoundingClientRect().right)"
     assert max(tab.evaluate(ends)) <= width
@@ -237,7 +340,7 @@ def test_dark_and_paper_change_the_colours(open_page):
     assert dark[0] != paper[0]
     assert dark[1] != paper[1]
     assert not tab.locator("nav").is_visible()
-    assert tab.locator("#board table").is_visible()
+    assert tab.locator("#board table").first.is_visible()
     assert tab.locator("details").evaluate_all("found => found.every(one => one.open)")
     fits = "plots => plots.every(p => !p.clientWidth || p.querySelector('svg').clientWidth <= p.clientWidth)"
     assert tab.evaluate("document.getElementById('pt-map').clientWidth") < 350  # two beside each other on A4
