@@ -7,7 +7,7 @@ claim is a field of `ClaimCard`, filled in there, and a line in the template.
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from interp.core.claim import Claim
 from interp.core.verdict import Verdict
@@ -87,8 +87,8 @@ class PaperCard:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """How many tests, over all claims, ended how."""
-        return summed([*self.ran, *self.not_run])
+        """How many tests, over all claims that were run, ended how."""
+        return summed(self.ran)
 
 
 def cards(claims: Mapping[str, Claim], runs: Sequence[Run]) -> list[ClaimCard]:
@@ -105,21 +105,24 @@ def cards(claims: Mapping[str, Claim], runs: Sequence[Run]) -> list[ClaimCard]:
 
 def card(claim: Claim, copy: int = 1, run: Run | None = None, judgement: Judgement | None = None) -> ClaimCard:
     """What is known about `claim` from the run that it was judged by, the `copy`-th of this claim."""
-    anchor = "claim-" + claim.id.replace("/", "-")
-    told = {"test": paragraphs(claim.test), "deviations": paragraphs(claim.deviations)}
-    if run is None or judgement is None:
-        return ClaimCard(claim.id, anchor, claim.sentence, f"cotlens claims run {claim.id}", **told)
-    return ClaimCard(
+    not_run = ClaimCard(
         id=claim.id,
-        anchor=anchor if copy == 1 else f"{anchor}:{copy}",
+        anchor="claim-" + claim.id.replace("/", "-") + (f":{copy}" if copy > 1 else ""),
         sentence=claim.sentence,
+        command=f"cotlens claims run {claim.id}",
+        test=paragraphs(claim.test),
+        deviations=paragraphs(claim.deviations),
+    )
+    if run is None or judgement is None:
+        return not_run
+    return replace(
+        not_run,
         command=judgement.command,
         preset=judgement.preset,
         run=run.name,
         lines=[TestLine(verdict, forest(verdict)) for verdict in judgement.verdicts],
         pictures=pictures(judgement),
         facts=facts(run),
-        **told,
     )
 
 

@@ -148,8 +148,8 @@ def test_a_forest_plot_stays_in_its_frame(low, high):
 def test_claims_that_were_not_run_are_one_folded_line():
     claims = load_claims()
     (paper,) = papers([card(claims["wen2024/fig2"]), card(claims["wen2024/fig3a"])])
-    assert paper.outcomes == {"not run": 2}
     assert not paper.ran
+    assert not paper.outcomes
     drawn = part("not_run(cards)", cards=paper.not_run)
     assert "not run" in drawn
     elements = Elements(drawn).found
@@ -162,7 +162,8 @@ def test_a_paper_counts_the_outcomes_of_its_tests(runs):
     (ran,) = [one for one in found if one.run]
     first, *others = papers(found)
     assert (ran.id, ran.outcomes, first.name) == ("wen2024/fig3b", {"refuted": 2}, "wen2024")
-    assert first.outcomes == {"refuted": 2, "not run": len(first.not_run)}
+    assert first.outcomes == {"refuted": 2}
+    assert first.not_run[0].outcomes == {"not run": 1}
     assert "Sparse Attention" in first.title
     assert not any(paper.ran for paper in others)
 
