@@ -17,10 +17,12 @@ from interp.core.claim import load_claims
 from interp.core.contrast import Side, contrast
 from interp.core.verdict import Verdict
 from interp.report import build, write_report
-from interp.report.board import Entry, board_html, entries, forest
+from interp.report.board import MARKS, card, cards, papers
+from interp.report.forest import WIDTH, forest
 from interp.report.pack import visible
 from interp.report.pretrained import declared_pairs, pretrained_data
 from interp.report.sources import read_runs, reproduction
+from interp.report.templates import environment
 from interp.report.toy import toy_data
 from probes import rows
 from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
@@ -64,7 +66,8 @@ def test_nothing_in_the_page_points_outside(text):
         for name in ("src", "href", "action", "data", "srcset"):
             assert attributes.get(name, "#").startswith(("#", "data:")), (tag, attributes)
         assert not any(name.startswith("on") for name in attributes), (tag, attributes)
-    assert "default-src 'none'" in text
+    (policy,) = [a["content"] for _, a in Elements(text).found if a.get("http-equiv") == "Content-Security-Policy"]
+    assert "default-src 'none'" in policy
 
 
 def test_data_adds_no_element(text):
@@ -120,6 +123,12 @@ def test_commands_to_reproduce():
     assert own == "cotlens entropy --model 'a b' --conditions cot no_cot --paper-mode --out runs/again"
 
 
+def part(call: str, **values) -> str:
+    """What a macro of the template for claims draws."""
+    imports = "{% from 'claim.html' import forest, not_run with context %}"
+    return environment().from_string(f"{imports}{{{{ {call} }}}}").render(marks=MARKS, **values)
+
+
 def verdict(low: float, high: float, estimate: float = 1.0) -> Verdict:
     return Verdict("wen2024/fig2", "part", "inconclusive", "q", estimate, low, high, 0.95, 0.5, "above", 3, "seeds")
 
@@ -127,16 +136,36 @@ def verdict(low: float, high: float, estimate: float = 1.0) -> Verdict:
 @pytest.mark.parametrize("low", [-np.inf, 0.0, np.inf])
 @pytest.mark.parametrize("high", [1.0, np.inf])
 def test_a_forest_plot_stays_in_its_frame(low, high):
-    drawn = forest(verdict(low, high, estimate=np.inf if low == np.inf else 1.0))
+    plot = forest(verdict(low, high, estimate=np.inf if low == np.inf else 1.0))
+    drawn = part("forest(plot)", plot=plot)
     assert "nan" not in drawn.lower()
     assert "inf" not in drawn.replace("interval", "")
     shapes = [a for tag, a in Elements(drawn).found if tag in ("line", "rect")]
-    assert all(0 <= float(a[name]) <= 220 for a in shapes for name in ("x1", "x2", "x") if name in a)
+    assert len(shapes) == 3
+    assert all(0 <= float(a[name]) <= WIDTH for a in shapes for name in ("x1", "x2", "x") if name in a)
 
 
-def test_a_claim_that_was_not_run_is_on_the_board():
-    claim = load_claims()["wen2024/fig2"]
-    assert "not run" in board_html([Entry(claim, "a")])
+def test_claims_that_were_not_run_are_one_folded_line():
+    claims = load_claims()
+    (paper,) = papers([card(claims["wen2024/fig2"]), card(claims["wen2024/fig3a"])])
+    assert not paper.ran
+    assert not paper.outcomes
+    drawn = part("not_run(cards)", cards=paper.not_run)
+    assert "not run" in drawn
+    elements = Elements(drawn).found
+    assert [tag for tag, _ in elements].count("details") == 1
+    assert {a["id"] for _, a in elements if "id" in a} == {"claim-wen2024-fig2", "claim-wen2024-fig3a"}
+
+
+def test_a_paper_counts_the_outcomes_of_its_tests(runs):
+    found = cards(load_claims(), read_runs([runs]))
+    (ran,) = [one for one in found if one.run]
+    first, *others = papers(found)
+    assert (ran.id, ran.outcomes, first.name) == ("wen2024/fig3b", {"refuted": 2}, "wen2024")
+    assert first.outcomes == {"refuted": 2}
+    assert first.not_run[0].outcomes == {"not run": 1}
+    assert "Sparse Attention" in first.title
+    assert not any(paper.ran for paper in others)
 
 
 def test_pairs_are_no_cot_and_the_controls_of_cot():
@@ -195,8 +224,8 @@ def test_a_judged_measurement_is_on_the_board(against, tmp_path):
     assert run.judgements[0].verdicts == tuple(load_claims()["wen2024/fig6"].judge(table))
     assert run.judgements[0].command == "cotlens entropy --model tiny --out runs/again"
     assert [j.claim.id for j in run.judgements[1:]] == ["wen2024/fig6-model"] * against
-    found = entries(load_claims(), [run])
-    assert sum(entry.run is run for entry in found) == 1 + against
+    found = cards(load_claims(), [run])
+    assert sum(one.run == run.name for one in found) == 1 + against
 
 
 def test_tokens_belong_to_a_single_model(tmp_path):
