@@ -15,15 +15,17 @@ from typing import Any
 
 import pandas as pd
 
-from hf_analysis.measurement.request import Request
+from hf_analysis.measurement.request import PAPER_METRICS, Request
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem, paper_quirks
 from probes import rows
+from probes.attention.statistics import DEFAULT_METRICS
 from probes.base.atomic import read_json, remove_leftovers, write_file, write_json
 
 
 def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any]:
-    """Everything that decides the rows, in words or as digests."""
+    """Everything that decides the rows, in words or as digests; the usual metrics go without saying."""
+    usual = request.metrics == (PAPER_METRICS if request.paper_mode else DEFAULT_METRICS)
     return {
         "run": run,
         "model": model.name,
@@ -35,6 +37,7 @@ def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any
         "keep_tokens": request.keep_tokens,
         "paper_mode": request.paper_mode,
         "share": request.share,
+        **({} if usual else {"metrics": list(request.metrics)}),
     }
 
 
@@ -82,9 +85,9 @@ class Store:
                 raise ValueError("it holds no object")
         except ValueError as error:
             raise ValueError(f"{path} is not readable JSON ({error}); use another --out") from None
-        differing = [name for name in identity if earlier.get(name) != identity[name]]
+        differing = [name for name in {**identity, **earlier} if earlier.get(name) != identity.get(name)]
         if differing:
-            changes = "; ".join(f"{name} was {earlier.get(name)}, now {identity[name]}" for name in differing)
+            changes = "; ".join(f"{name} was {earlier.get(name)}, now {identity.get(name)}" for name in differing)
             raise ValueError(f"cannot resume {self.out}: {changes}; use the earlier settings or another --out")
 
     @property

@@ -28,17 +28,17 @@ def assert_matches(recording_, patterns, largest=1e-3, average=2e-4):
     counts = (patterns > 0).sum(-1)
     assert (counts <= recording_.n_visible).all()
     expected = row_entropy(patterns) / recording_.n_visible.log()
-    error = (recording_.entropy - expected)[..., 1:].abs()
+    error = (recording_["normalised_entropy"] - expected)[..., 1:].abs()
     assert error.max() < largest
     assert error.mean() < average
-    assert (recording_.sink_mass - patterns[..., 0]).abs().max() < largest
+    assert (recording_["sink_mass"] - patterns[..., 0]).abs().max() < largest
     rest = patterns[..., 1:]
     mass = rest.sum(-1)
     sees_all = recording_.n_visible == torch.arange(1, patterns.shape[-1] + 1)
     clear = (mass > 1e-2) & (recording_.n_visible > 2) & sees_all
     expected = row_entropy(rest / mass[..., None].clamp(min=1e-9)) / (recording_.n_visible - 1).log()
     assert clear.any()
-    assert (recording_.without_sink - expected)[clear].abs().max() < largest
+    assert (recording_["normalised_entropy_without_sink"] - expected)[clear].abs().max() < largest
 
 
 def test_every_row_equals_eager_attention(architecture):
@@ -71,10 +71,9 @@ def test_recording_alone_measures_the_same_and_stops_behind_the_last_attention(a
         module.register_forward_hook(lambda *_, name=name: called.append(name))
     found = record(model, tokens())
     rounding = 1e-4 if architecture == "qwen2" else 1e-5  # its large key biases cost the model's own attention digits
-    for name in ("entropy", "sink_mass", "without_sink", "n_visible"):
-        torch.testing.assert_close(
-            getattr(found, name), getattr(expected, name), atol=rounding, rtol=0, equal_nan=True
-        )
+    for name in ("normalised_entropy", "sink_mass", "normalised_entropy_without_sink"):
+        torch.testing.assert_close(found[name], expected[name], atol=rounding, rtol=0, equal_nan=True)
+    assert torch.equal(found.n_visible, expected.n_visible)
     mlps = [name for name, _ in model.named_modules() if name.endswith(".mlp")]
     assert len(mlps) == 3
     assert mlps[1] in called
@@ -103,7 +102,7 @@ def test_where_no_gradient_can_flow_it_is_refused():
 
 @pytest.mark.parametrize(("name", "reason"), [("llama", "CPU"), ("gemma2", "capped")])
 def test_the_path_is_told(name, reason):
-    paths = record(build(name), tokens()).paths
+    paths = record(build(name), tokens()).computations
     assert len(paths) == 3
     assert all(reason in path.reason for path in paths)
 
@@ -140,13 +139,12 @@ def build_gpt_oss():
 @pytest.mark.parametrize("name", ["llama", "qwen2"])
 def test_right_pads_change_nothing(name):
     model, ids = build(name), tokens(3, 30)
-    whole = record(model, ids)
+    whole = record(model, ids)["normalised_entropy"]
     padded = torch.cat([ids, torch.zeros(3, 9, dtype=torch.long)], dim=1)
-    torch.testing.assert_close(
-        record(model, padded).entropy[..., :30], whole.entropy, atol=1e-5, rtol=0, equal_nan=True
-    )
-    alone = record(model, ids[1:2, :17])
-    torch.testing.assert_close(whole.entropy[:, 1:2, :, :17], alone.entropy, atol=1e-5, rtol=0, equal_nan=True)
+    found = record(model, padded)["normalised_entropy"]
+    torch.testing.assert_close(found[..., :30], whole, atol=1e-5, rtol=0, equal_nan=True)
+    alone = record(model, ids[1:2, :17])["normalised_entropy"]
+    torch.testing.assert_close(whole[:, 1:2, :, :17], alone, atol=1e-5, rtol=0, equal_nan=True)
 
 
 def test_an_architecture_outside_the_registry_is_refused_by_name():
@@ -192,8 +190,8 @@ def test_dropout_is_refused():
 
 def test_bfloat16_stays_close_to_float32():
     """The bound is of the model's own rounding: the statistics are in float32 either way."""
-    exact = record(build("llama"), tokens()).entropy
-    rounded = record(build("llama").bfloat16(), tokens()).entropy
+    exact = record(build("llama"), tokens())["normalised_entropy"]
+    rounded = record(build("llama").bfloat16(), tokens())["normalised_entropy"]
     assert rounded.dtype == torch.float32
     error = (exact - rounded)[..., 1:].abs()
     assert 0 < error.max() < 0.1
@@ -201,7 +199,7 @@ def test_bfloat16_stays_close_to_float32():
 
 
 def test_one_token_has_no_normalised_entropy():
-    assert record(build("llama"), tokens(1, 1)).entropy.isnan().all()
+    assert record(build("llama"), tokens(1, 1))["normalised_entropy"].isnan().all()
 
 
 def test_the_builtin_model_equals_eager_attention(builtin):
@@ -210,4 +208,4 @@ def test_the_builtin_model_equals_eager_attention(builtin):
     patterns, _ = eager(builtin.model, ids)
     found = record(builtin.model, ids)
     assert_matches(found, patterns)
-    assert found.entropy.shape == (30, 1, 9, ids.shape[1])
+    assert found["normalised_entropy"].shape == (30, 1, 9, ids.shape[1])

@@ -20,6 +20,7 @@ from hf_analysis.text.conditions import CONDITIONS, Context, find_condition, tok
 from hf_analysis.text.problems import Problem
 from probes import rows
 from probes.attention.entropy import length_matched_min
+from probes.attention.statistics import DEFAULT_METRICS
 from tests.hf_analysis.tiny_models import build
 
 PAIR = ["cot", "no_cot"]
@@ -47,7 +48,7 @@ def eager_entropies(model: LoadedModel, ids: list[int]) -> torch.Tensor:
 
 def test_every_metric_equals_the_eager_oracle(llama, problems, tmp_path):
     table = measure(llama, problems[:2], PAIR, tmp_path / "out", keep_tokens=1)
-    assert set(table["metric"]) == set(reductions.METRICS)
+    assert set(table["metric"]) == set(DEFAULT_METRICS)
     context = Context(problems[:2], 0, llama)
     for problem in problems[:2]:
         passages = {name: tokenise(llama, find_condition(name)(problem, context)) for name in PAIR}
@@ -272,7 +273,7 @@ def test_tokens_are_kept_for_the_first_problems(llama, problems, tmp_path):
 def test_rows_follow_the_schema_and_lie_in_range(llama, problems, tmp_path):
     table = measure(llama, problems, PAIR, tmp_path / "out", run="mine")
     assert rows.read(tmp_path / "out" / "rows.parquet").equals(table)
-    assert len(table) == 5 * 2 * 3 * 4 * len(reductions.METRICS) * len(reductions.SCOPES)
+    assert len(table) == 5 * 2 * 3 * 4 * len(DEFAULT_METRICS) * len(reductions.SCOPES)
     assert table["value"].between(0, 1).all()
     assert set(table["run"]) == {"mine"}
     assert list(table["unit"].unique()) == [p.id for p in problems]
