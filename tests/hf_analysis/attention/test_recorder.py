@@ -1,5 +1,6 @@
 """The recorder against transformers' own eager attention, for every architecture and the built-in model."""
 
+import pandas as pd
 import pytest
 import torch
 from transformers import BloomConfig, GptOssConfig
@@ -209,3 +210,80 @@ def test_the_builtin_model_equals_eager_attention(builtin):
     found = record(builtin.model, ids)
     assert_matches(found, patterns)
     assert found["normalised_entropy"].shape == (30, 1, 9, ids.shape[1])
+
+
+NEW = ("top1_mass", "effective_keys", "entropy_nats")
+
+
+def test_other_statistics_equal_eager_attention(architecture):
+    model = build(architecture)
+    patterns, _ = eager(model.double(), tokens())
+    found = record(model.float(), tokens(), statistics=NEW)
+    assert tuple(found.values) == NEW
+    nats = row_entropy(patterns)
+    for name, expected in zip(NEW, (patterns.amax(-1), nats.exp(), nats)):
+        assert ((found[name] - expected).abs() / expected.clamp(min=1)).max() < 3e-3, name
+    with torch.no_grad(), recording(model, NEW[:1]) as recorder:
+        model(tokens())
+    assert (recorder.result()["top1_mass"] - patterns.amax(-1)).abs().max() < 1e-3
+
+
+def test_ids_come_as_a_tokenizer_gives_them():
+    model, ids = build("llama"), tokens(2, 12)
+    whole = record(model, ids)["normalised_entropy"]
+    for given in (ids[0], ids[0].tolist(), ids[:1].tolist()):
+        torch.testing.assert_close(record(model, given)["normalised_entropy"], whole[:, :1], equal_nan=True)
+    torch.testing.assert_close(record(model, ids.tolist())["normalised_entropy"], whole, equal_nan=True)
+
+
+def test_a_recording_is_a_tidy_table(llama):
+    text = "Tom has 3 apples."
+    ids = llama.tokenizer(text).input_ids
+    found = record(llama.model, ids, tokenizer=llama.tokenizer)
+    frame = found.to_pandas()
+    statistics = ["normalised_entropy", "sink_mass", "normalised_entropy_without_sink"]
+    assert list(frame.columns) == ["text", "layer", "head", "position", "token", *statistics]
+    n_layers, _, n_heads, n_tokens = found["sink_mass"].shape
+    assert len(frame) == n_layers * n_heads * n_tokens
+    one = frame[(frame["layer"] == 1) & (frame["head"] == 2)]
+    assert one["token"].tolist() == [llama.decode([i]) for i in ids]
+    assert one["sink_mass"].to_numpy() == pytest.approx(found["sink_mass"][1, 0, 2].numpy())
+    assert one["normalised_entropy"].isna().tolist() == [True] + [False] * (n_tokens - 1)
+    pd.testing.assert_frame_equal(record(llama, ids).to_pandas(), frame)  # a loaded model brings its tokenizer
+    assert record(llama.model, ids).to_pandas()["token"].isna().all()
+
+
+def test_the_texts_of_a_batch_are_told_apart():
+    ids = tokens(2, 5)
+    labels = [[f"{row}{i}" for i in range(5)] for row in "ab"]
+    frame = record(build("llama"), ids, tokens=labels, statistics=["entropy_nats"]).to_pandas()
+    assert frame.groupby("text")["token"].unique().map(list).tolist() == labels
+    alone = record(build("llama"), ids[1], tokens=labels[1], statistics=["entropy_nats"]).to_pandas()
+    second = frame[frame["text"] == 1].reset_index(drop=True)
+    assert (second["entropy_nats"] - alone["entropy_nats"]).abs().max() < 1e-5
+    assert second["token"].equals(alone["token"])
+
+
+@pytest.mark.parametrize(
+    ("ids", "options", "complaint"),
+    [
+        ([[1, 2, 3], [1, 2]], {}, "texts of 2 to 3 tokens; pad them on the right"),
+        ([], {}, r"token ids of shape \(0,\)"),
+        (torch.zeros(1, 2, 3).long(), {}, r"shape \(1, 2, 3\)"),
+        (torch.zeros(3), {}, "float32; expected integers"),
+        ([1, 2, 3], {"tokens": ["a", "b"]}, "give one label for each token"),
+        ([1, 2, 3], {"statistics": ["entropy"]}, "unknown statistic 'entropy'"),
+        ([1, 2, 3], {"statistics": []}, "name at least one"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(ids, options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        record(build("llama"), ids, **options)
+
+
+def test_what_was_not_recorded_is_named():
+    found = record(build("llama"), [1, 2, 3])
+    with pytest.raises(ValueError, match="'top1_mass' was not recorded, only normalised_entropy, sink_mass"):
+        found["top1_mass"]
+    with pytest.raises(ValueError, match="unknown statistic 'top'"):
+        found["top"]
