@@ -21,8 +21,8 @@ def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """One data set for each measured model, those with several conditions and many problems first."""
     found = []
     for run in runs:
-        table = run.table[run.table["metric"].isin(list(known_metrics())) & (run.table["layer"] >= 0)]
-        measured = table.loc[~table["metric"].isin(_shared()), "run"].unique()
+        table = _metric_rows(run.table)
+        measured = table["run"].unique()
         sets = [one for name in measured for one in _data_sets(str(name), table[table["run"] == name])]
         tokens = run.tokens if len(sets) == 1 else None  # a table of tokens does not say of which model they are
         found += [(label, run.name, part, tokens) for label, part in sets]
@@ -35,8 +35,16 @@ def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
 
 
 def _shared() -> list[str]:
-    """Metrics called as their statistic: toy runs have rows of that name for single queries, alone no data set."""
+    """Metrics called as their statistic: toy runs have rows of that name for single queries."""
     return [name for name, metric in known_metrics().items() if name == metric.statistic.name]
+
+
+def _metric_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of metrics by head. One with a shared name needs another metric measured at the same place."""
+    table = table[table["metric"].isin(list(known_metrics())) & (table["layer"] >= 0)]
+    shared = table["metric"].isin(_shared())
+    places = pd.MultiIndex.from_frame(table[[name for name in ("run", "scope", "setting", "query") if name in table]])
+    return table[~shared | places.isin(places[~shared])]
 
 
 def _menu(name: str, metric: Metric) -> list[Any]:
