@@ -15,6 +15,7 @@ from interp.core.sweep import run_claim
 from interp.core.verdict import judged
 from interp.statistics import bootstrap_mean
 from probes import rows
+from probes.attention.statistics import STATISTICS, find_metric, load_statistics
 from probes.base import plugins
 from toy_models.task import TASKS, load_tasks
 from toy_models.task import register as register_task
@@ -42,6 +43,13 @@ register(Claim(id="outside2026/fig1", sentence="Plug-ins work.", test="t", devia
                presets=dict.fromkeys(("smoke", "cpu", "paper"), Size()),
                items=lambda preset: [Item(str(seed)) for seed in range(preset.seeds)],
                measure=measure, judge=judge, figures=lambda table: {}))
+"""
+STATISTIC = """
+from probes.attention.statistics import register
+
+@register(label="mass outside", reductions=("mean",), high=1.0)
+def outside_mass(sink_mass):
+    return 1 - sink_mass
 """
 TASK_AND_CONDITION = '''
 from dataclasses import dataclass
@@ -72,7 +80,8 @@ def untouched(monkeypatch):
     """The registries and modules as they were, once the test is over."""
     load_tasks()
     load_claims()
-    registries: list[dict] = [TASKS, CONDITIONS, CLAIMS, plugins._FOUND]
+    load_statistics()
+    registries: list[dict] = [TASKS, CONDITIONS, CLAIMS, STATISTICS, plugins._FOUND]
     for registry in registries:
         for name, value in list(registry.items()):  # so that monkeypatch restores what the test replaces
             monkeypatch.setitem(registry, name, value)
@@ -112,6 +121,13 @@ def test_an_installed_distribution_adds_a_task_a_condition_and_a_claim(install):
     for load in (load_tasks, load_claims, plugins.load_plugins):
         load()
     assert (site / "imports.log").read_text() == "imported\n", "an entry point is imported once"
+
+
+def test_a_statistic_is_found_by_an_entry_point_alone(install):
+    install(outside_statistic=STATISTIC)
+    assert find_metric("outside_mass_mean").label == "mass outside, mean"
+    with pytest.raises(ValueError, match=r"unknown metric 'nothing'.*outside_mass_mean"):
+        find_metric("nothing")
 
 
 def test_a_condition_is_found_by_an_entry_point_alone(install):

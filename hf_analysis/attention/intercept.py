@@ -20,7 +20,8 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from probes.attention.chunked import RowStatistics, chunked_row_statistics
+from probes.attention.chunked import chunked_row_statistics
+from probes.attention.row import RowStatistics
 
 NAME = "cotlens_intercepting"  # a name with "flash" in it would be taken for a hub kernel
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -16,22 +16,24 @@ from safetensors.torch import load_file
 from interp.cli import parse
 from interp.commands.probe_summary import summary, summary_tables
 from interp.console import progress
-from interp.core.probe_rows import attention_rows, effect_rows, knockout_rows, state_rows
+from interp.core.probe_rows import attention_rows, effect_rows, knockout_rows, metric_rows, state_rows
 from interp.core.runs import read_config
 from interp.figures.probes import probe_figures
 from interp.figures.style import save_figures
 from probes import rows
 from probes.attention.dependence import without_self
+from probes.attention.statistics import find_metric
 from probes.base import atomic
 from probes.hooked.causal import ablate_heads, head_places, knock_out_by_head, patch_edges, patch_heads, unchanged
 from probes.hooked.points import Hooked, residual_names
 from toy_models.engine.corruption import corrupted_pairs
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
+from toy_models.engine.evaluation import head_metrics
 from toy_models.engine.forward import Dropout
 from toy_models.engine.probing import attention_probe, read_margins, state_probes, step_knockouts
 from toy_models.engine.training import TrainConfig, Trainer
 from toy_models.engine.weights import load_weights
-from toy_models.task import Batch, Task, task_class
+from toy_models.task import Batch, Task, is_causal, task_class
 
 WIDTH = 110
 """Columns of the tables where there is no terminal to ask."""
@@ -54,6 +56,8 @@ class Probe:
     """Test inputs for the linear probes; half of them are held out."""
     edited: int = 128
     """Test inputs for the causal probes."""
+    metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = ()
+    """Also measure these metrics of every head over all tokens, as `cotlens entropy` does; its help lists them."""
     seed: int = 0
     """Draws splits, control labels, random keys and corrupted inputs."""
 
@@ -75,6 +79,8 @@ def main(arguments: Sequence[str]) -> None:
     for name, least in (("inputs", 40), ("edited", 8)):
         if getattr(options, name) < least:
             raise ValueError(f"--{name} must be at least {least}, got {getattr(options, name)}")
+    for name in options.metrics:
+        find_metric(name)
     run = load_run(options.run)
     out = options.out or options.run / "probe"
     if out.exists() and not out.is_dir():
@@ -139,7 +145,11 @@ def probe_rows(run: FinishedRun, options: Probe, say: Callable[[int, str], None]
     linear = list(state_probes(run.model, run.untrained, run.task, run.test[: options.inputs], rng))
     say(3, f"linear: {len(linear)} probes at {len(residual_names(run.model))} hook points")
     steps = run.test.supervised.tolist()
-    return rows.concat([attention_rows(attention, steps, labels), causal, state_rows(linear, labels)])
+    tables = [attention_rows(attention, steps, labels), causal, state_rows(linear, labels)]
+    if options.metrics:
+        found = head_metrics(run.model, run.test.inputs, options.metrics, is_causal(run.task))
+        tables.append(metric_rows(found, run.test.inputs.shape[1], labels))
+    return rows.concat(tables)
 
 
 def causal_rows(run: FinishedRun, batch: Batch, labels: dict, seed: int) -> pd.DataFrame:

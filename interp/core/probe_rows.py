@@ -30,6 +30,21 @@ def attention_rows(probe: AttentionProbe, steps: Sequence[int], labels: Mapping[
     return concat(tables)
 
 
+def metric_rows(
+    found: Mapping[str, Float[Tensor, "layer head"]], n_tokens: int, labels: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Metrics of `probes.attention.statistics`, named and scoped as those of a pretrained model: the same contrasts
+    and the same explorer read both."""
+    tables = []
+    for metric, values in found.items():
+        layer, head = np.indices(tuple(values.shape)).reshape(2, -1)
+        value = values.double().cpu().numpy().reshape(-1)
+        kept = ~np.isnan(value)
+        place = {**labels, "layer": layer[kept], "head": head[kept], "scope": "all", "n_tokens": n_tokens}
+        tables.append(table(metric=metric, value=value[kept], **place))
+    return concat(tables)
+
+
 def state_rows(found: Sequence[StateProbe], labels: Mapping[str, Any]) -> pd.DataFrame:
     """Every linear probe (settings `hook`, `pos`, `state`) with its interval and baselines, metrics `probe_...`."""
     settings = [_joined(labels, hook=one.hook.split(".")[-1], pos=one.position, state=one.state) for one in found]

@@ -1,13 +1,16 @@
 """How good is a toy model, and where does it look? Accuracy, free-running rollout, attention of every head."""
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from transformer_lens.model_bridge import TransformerBridge
 
-from probes.attention.entropy import causal_visible, minimum, normalised_entropy, row_entropy
+from probes.attention.entropy import causal_visible, reduced, with_two_keys
+from probes.attention.row import RowsOfPattern
+from probes.attention.statistics import find_metric
 from probes.hooked.points import Hooked
 from toy_models.engine.forward import Forward
 from toy_models.engine.sparse_step import SparseForward, why_not_sparse
@@ -50,7 +53,7 @@ def exact_match(predictions: Int[Tensor, "batch supervised"], batch: Batch) -> f
 
 @torch.no_grad()
 def attention_patterns(
-    model: Hooked, inputs: Int[Tensor, "batch pos"]
+    model: Hooked, inputs: Shaped[Tensor, "batch pos *features"]
 ) -> Float[Tensor, "layer batch head query key"]:
     """`hook_pattern` of every layer; for one layer read from the sparse step's table, which is the same."""
     hooked = any(point.fwd_hooks for point in model.hook_dict.values())
@@ -67,9 +70,25 @@ def attention_patterns(
 
 def head_entropies(model: Hooked, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head"]:
     """Normalised attention entropy of each head: the minimum over positions, averaged over inputs (eq. 1)."""
+    return head_metrics(model, inputs, ["min"])["min"]
+
+
+def head_metrics(
+    model: Hooked,
+    inputs: Shaped[Tensor, "batch pos *features"],
+    metrics: Sequence[str],
+    causal: bool = True,
+) -> dict[str, Float[Tensor, "layer head"]]:
+    """Any metrics of `probes.attention.statistics` for each head: over the positions that see at least two keys,
+    averaged over inputs. Without `causal`, every position sees all."""
+    found = [find_metric(name) for name in metrics]
     patterns = attention_patterns(model, inputs)
     visible = causal_visible(inputs.shape[1], inputs.device)
-    return minimum(normalised_entropy(row_entropy(patterns), visible)).mean(1)
+    visible = visible if causal else torch.full_like(visible, patterns.shape[-1])
+    rows = RowsOfPattern(patterns, visible)
+    by_statistic = {metric.statistic.name: metric.statistic.of(rows) for metric in found}
+    values = {name: with_two_keys(one, visible) for name, one in by_statistic.items()}
+    return {metric.name: reduced(metric.reduction, values[metric.statistic.name]).mean(1) for metric in found}
 
 
 def chunks(batch: Batch) -> list[Batch]:

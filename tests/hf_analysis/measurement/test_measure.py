@@ -20,6 +20,7 @@ from hf_analysis.text.conditions import CONDITIONS, Context, find_condition, tok
 from hf_analysis.text.problems import Problem
 from probes import rows
 from probes.attention.entropy import length_matched_min
+from probes.attention.statistics import DEFAULT_METRICS
 from tests.hf_analysis.tiny_models import build
 
 PAIR = ["cot", "no_cot"]
@@ -37,17 +38,22 @@ def assert_close(first: pd.DataFrame, second: pd.DataFrame, tolerance: float) ->
 
 
 @torch.no_grad()
-def eager_entropies(model: LoadedModel, ids: list[int]) -> torch.Tensor:
-    """[layer, head, pos] normalised entropies from eager patterns, in float64."""
+def eager_patterns(ids: list[int]) -> torch.Tensor:
+    """[layer, head, query, key] in float64."""
     twin = build("llama").double()
     twin.set_attn_implementation("eager")
-    patterns = torch.stack(twin(torch.tensor([ids]), output_attentions=True).attentions)[:, 0]
+    return torch.stack(twin(torch.tensor([ids]), output_attentions=True).attentions)[:, 0]
+
+
+def eager_entropies(model: LoadedModel, ids: list[int]) -> torch.Tensor:
+    """[layer, head, pos] normalised entropies from eager patterns, in float64."""
+    patterns = eager_patterns(ids)
     return -torch.xlogy(patterns, patterns).sum(-1) / torch.arange(1, len(ids) + 1).log()
 
 
 def test_every_metric_equals_the_eager_oracle(llama, problems, tmp_path):
     table = measure(llama, problems[:2], PAIR, tmp_path / "out", keep_tokens=1)
-    assert set(table["metric"]) == set(reductions.METRICS)
+    assert set(table["metric"]) == set(DEFAULT_METRICS)
     context = Context(problems[:2], 0, llama)
     for problem in problems[:2]:
         passages = {name: tokenise(llama, find_condition(name)(problem, context)) for name in PAIR}
@@ -69,6 +75,64 @@ def test_every_metric_equals_the_eager_oracle(llama, problems, tmp_path):
                     got = mine[mine.metric == metric].sort_values(["layer", "head"])
                     assert got["n_tokens"].eq(part.shape[-1]).all()
                     np.testing.assert_allclose(got["value"], value.reshape(-1), atol=1e-4)
+
+
+def test_any_metric_is_measured_and_equals_the_eager_oracle(llama, problems, tmp_path):
+    metrics = ["entropy_nats_mean", "effective_keys_q10", "min", "top1_mass_max", "entropy_nats_length_matched_min"]
+    table = measure(llama, problems[:2], PAIR, tmp_path / "out", metrics=metrics)
+    assert list(table["metric"].unique()) == metrics
+    context = Context(problems[:2], 0, llama)
+    for problem in problems[:2]:
+        passages = {name: tokenise(llama, find_condition(name)(problem, context)) for name in PAIR}
+        shortest = min(len(ids) - start for ids, start in passages.values())
+        for name, (ids, start) in passages.items():
+            patterns = eager_patterns(ids)
+            nats = -torch.xlogy(patterns, patterns).sum(-1)[..., start:]
+            expected = {
+                "entropy_nats_mean": nats.mean(-1),
+                "effective_keys_q10": nats.exp().quantile(0.1, dim=-1),
+                "top1_mass_max": patterns.amax(-1)[..., start:].amax(-1),
+                "entropy_nats_length_matched_min": length_matched_min(nats, shortest),
+            }
+            mine = table[(table.unit == problem.id) & (table.condition == name) & (table.scope == "answer")]
+            for metric, value in expected.items():
+                got = mine[mine.metric == metric].sort_values(["layer", "head"])
+                np.testing.assert_allclose(got["value"], value.reshape(-1), rtol=1e-3, atol=1e-4)
+
+
+def test_asking_for_more_leaves_the_usual_metrics_alone(llama, problems, tmp_path):
+    usual = measure(llama, problems[:2], PAIR, tmp_path / "usual")
+    more = measure(llama, problems[:2], PAIR, tmp_path / "more", metrics=[*DEFAULT_METRICS, "top1_mass_mean"])
+    kept = more[more.metric != "top1_mass_mean"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, usual, check_exact=True)
+
+
+def test_a_resume_with_other_metrics_is_refused(llama, problems, tmp_path):
+    measure(llama, problems[:2], PAIR, tmp_path / "a")
+    with pytest.raises(ValueError, match=r"cannot resume .*: metrics was None, now \['mean'\]"):
+        measure(llama, problems[:2], PAIR, tmp_path / "a", resume=True, metrics=["mean"])
+    measure(llama, problems[:2], PAIR, tmp_path / "b", metrics=["mean"])
+    with pytest.raises(ValueError, match=r"cannot resume .*: metrics was \['mean'\], now None"):
+        measure(llama, problems[:2], PAIR, tmp_path / "b", resume=True)
+
+
+def test_tokens_are_kept_whatever_the_metrics(llama, problems, tmp_path):
+    measure(llama, problems[:1], PAIR, tmp_path / "a", keep_tokens=1)
+    measure(llama, problems[:1], PAIR, tmp_path / "b", keep_tokens=1, metrics=["entropy_nats_mean"])
+    kept = [pd.read_parquet(tmp_path / name / "tokens.parquet") for name in "ab"]
+    pd.testing.assert_frame_equal(*kept, check_exact=True)
+
+
+def test_every_passage_is_made_and_tokenised_once(llama, problems, tmp_path, monkeypatch):
+    made = []
+
+    def counted(model, passage):
+        made.append(passage)
+        return tokenise(model, passage)
+
+    monkeypatch.setattr("hf_analysis.attention.passages.tokenise", counted)
+    measure(llama, problems, [*PAIR, "generated"], tmp_path / "out")
+    assert len(made) == 3 * len(problems)
 
 
 def test_length_matching_leaves_the_shortest_condition_alone(llama, problems, tmp_path):
@@ -274,7 +338,7 @@ def test_tokens_are_kept_for_the_first_problems(llama, problems, tmp_path):
 def test_rows_follow_the_schema_and_lie_in_range(llama, problems, tmp_path):
     table = measure(llama, problems, PAIR, tmp_path / "out", run="mine")
     assert rows.read(tmp_path / "out" / "rows.parquet").equals(table)
-    assert len(table) == 5 * 2 * 3 * 4 * len(reductions.METRICS) * len(reductions.SCOPES)
+    assert len(table) == 5 * 2 * 3 * 4 * len(DEFAULT_METRICS) * len(reductions.SCOPES)
     assert table["value"].between(0, 1).all()
     assert set(table["run"]) == {"mine"}
     assert list(table["unit"].unique()) == [p.id for p in problems]
@@ -308,6 +372,10 @@ def test_file_names_are_safe_and_distinct():
         ({"problems": []}, "no problem"),
         ({"batch_size": 0}, "batch size 0"),
         ({"keep_tokens": -1}, "keep_tokens -1"),
+        ({"metrics": ["median"]}, "unknown metric 'median'"),
+        ({"metrics": ["min", "min"]}, "metrics .*none twice"),
+        ({"metrics": []}, "metrics .*at least one"),
+        ({"metrics": ["mean"], "paper_mode": True}, "paper mode measures the metric min, got mean"),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(llama, problems, tmp_path, options, complaint):

@@ -25,6 +25,7 @@ from interp.report.sources import read_runs, reproduction
 from interp.report.templates import environment
 from interp.report.toy import toy_data
 from probes import rows
+from probes.attention.statistics import DEFAULT_METRICS
 from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
 from tests.interp.report.test_pack import unpacked
 
@@ -95,7 +96,7 @@ def test_a_page_without_explorers_needs_no_plotly(tmp_path):
 
 
 def test_size_of_a_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr("interp.report.pretrained.N_FLIPS", 99)  # p-values take the same room
+    monkeypatch.setattr("interp.core.contrast.N_FLIPS", 99)  # p-values take the same room
     conditions = ("cot", "no_cot", "shuffled_tokens", "filler")
     entropy_run(tmp_path, layers=16, heads=17, n_problems=32, conditions=conditions, tokens=False)
     assert write_report([tmp_path], tmp_path / "r.html") < 9e6
@@ -177,9 +178,9 @@ def test_pairs_are_no_cot_and_the_controls_of_cot():
 def test_the_explorer_has_the_rows_and_the_tests(runs):
     (one,) = pretrained_data(read_runs([runs / "entropy"]))
     table = rows.read(runs / "entropy" / "rows.parquet")
-    names = [name for name, _ in one["metrics"]]
+    names = [name for name, *_ in one["metrics"]]
     shape = (len(names), len(one["scopes"]), len(one["conditions"]), len(one["units"]), LAYERS, HEADS)
-    values = unpacked(one["values"]).reshape(shape)
+    values = np.stack([unpacked(of_metric) for of_metric in one["values"]]).reshape(shape)
     row = table.iloc[1234]
     place = (names.index(row["metric"]), one["scopes"].index(row["scope"]), one["conditions"].index(row["condition"]))
     found = values[(*place, one["units"].index(visible(row["unit"])), row["layer"], row["head"])]
@@ -196,12 +197,24 @@ def test_the_explorer_has_the_rows_and_the_tests(runs):
     assert plain["mean"] == pytest.approx([overall.value, overall.low, overall.high], abs=1e-4)
 
 
+def test_the_menu_is_the_registry_and_every_metric_has_its_own_digits(tmp_path):
+    table = rows.read(entropy_run(tmp_path, tokens=False) / "rows.parquet")
+    more = table[table["metric"] == "mean"].assign(metric="effective_keys_mean", value=lambda t: 900 * t["value"])
+    rows.write(tmp_path / "rows.parquet", rows.concat([table, more]))
+    (one,) = pretrained_data(read_runs([tmp_path]))
+    assert [name for name, *_ in one["metrics"]] == [*DEFAULT_METRICS, "effective_keys_mean"]
+    assert one["metrics"][0] == ["min", "normalised entropy, minimum", "", 0.0, 1.0, "lower"]
+    assert one["metrics"][-1] == ["effective_keys_mean", "effective number of keys, mean", "keys", 1.0, None, "lower"]
+    assert [of_metric["dtype"] for of_metric in one["values"]] == ["u2"] * 7 + ["f4"]
+    assert {one["metrics"][test["metric"]][0] for test in one["tests"]} >= {"effective_keys_mean"}
+
+
 def test_an_unmeasured_problem_is_missing_not_zero(tmp_path):
     table = rows.read(entropy_run(tmp_path, tokens=False) / "rows.parquet")
     gone = (table["unit"] == table["unit"].iloc[0]) & (table["condition"] == "cot")
     rows.write(tmp_path / "rows.parquet", table[~gone].reset_index(drop=True))
     (one,) = pretrained_data(read_runs([tmp_path]))
-    assert np.isnan(unpacked(one["values"])).sum() == gone.sum()
+    assert sum(np.isnan(unpacked(of_metric)).sum() for of_metric in one["values"]) == gone.sum()
     assert {t["n"] for t in one["tests"] if t["pair"] == ["cot", "no_cot"]} == {7}
 
 
