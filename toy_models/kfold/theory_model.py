@@ -157,9 +157,3 @@ class KFoldTheory(HookedRootModule):
                 following = (block + 1) % self.k * self.n + element
                 weight[following, (layer + 1) * self.kn + position] = scale
         self._aligned_readouts(1.0)
-
-    def dense_key_query(self, layer: int) -> Float[Tensor, "d d"]:
-        """W_KQ of a layer as the d x d matrix of the paper, zeros included; for tests and small k."""
-        d = self.kn * (self.n_layers + 2)
-        weight = self.blocks[layer].attn.W_KQ.detach()
-        return F.pad(weight, (0, d - len(weight), 0, d - len(weight)))

@@ -51,7 +51,10 @@ class LegoTheoryConfig:
 
 
 class _ActiveSum(torch.autograd.Function):
-    """sum over neurons of sReLU(x); keeps sReLU' for the way back and nothing else."""
+    """Sum over neurons of sReLU(x) (Definition 3.4); keeps sReLU' for the backward pass and nothing else.
+
+    sReLU is 0 below 0, x^q / (q rho^(q-1)) up to rho, then x - rho (1 - 1/q).
+    """
 
     @staticmethod
     def forward(ctx, x: Tensor, rho: float, power: int) -> Tensor:
@@ -64,11 +67,6 @@ class _ActiveSum(torch.autograd.Function):
     def backward(ctx, *grads: Tensor) -> tuple[Tensor, None, None]:
         (slope,) = ctx.saved_tensors
         return grads[0][..., None] * slope, None, None
-
-
-def smoothed_relu(x: Float[Tensor, "*shape"], rho: float, power: int) -> Float[Tensor, "*shape"]:
-    """sReLU (Definition 3.4): 0 below 0, x^q / (q rho^(q-1)) up to rho, then x - rho (1 - 1/q)."""
-    return (x.clamp(0, rho) / rho) ** power * (rho / power) + F.relu(x - rho)
 
 
 class BlockSparseAttention(nn.Module):
