@@ -23,7 +23,7 @@ Hooks = list[tuple[str | Callable, Callable]]
 """What `run_with_hooks` takes: names of hook points with functions of (activation, hook)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HookedConfig:
     """The sizes of a hooked model by TransformerLens' names: the `cfg` of every model that is not a bridge."""
 

@@ -77,7 +77,15 @@ class IncontextAttention(HookedRootModule):
     @property
     def cfg(self) -> HookedConfig:
         """The model's sizes by TransformerLens' names; it reads vectors, as many as there are."""
-        return HookedConfig(1, 1, len(self.W), self.d_x, d_vocab=0, n_ctx=None, device=str(self.W.device))
+        return HookedConfig(
+            n_layers=1,
+            n_heads=1,
+            d_model=len(self.W),
+            d_head=self.d_x,
+            d_vocab=0,
+            n_ctx=None,
+            device=str(self.W.device),
+        )
 
     @property
     def W(self) -> Float[Tensor, "width width"]:

@@ -181,8 +181,16 @@ class LegoTheory(HookedRootModule):
     @property
     def cfg(self) -> HookedConfig:
         """The model's sizes by TransformerLens' names; without positions it reads any number of clauses."""
-        width, device = CLAUSE * self.d_vocab, str(self.mlp.W.device)
-        return HookedConfig(1, 1, width, d_head=width, d_vocab=self.d_vocab, n_ctx=None, device=device)
+        width = CLAUSE * self.d_vocab
+        return HookedConfig(
+            n_layers=1,
+            n_heads=1,
+            d_model=width,
+            d_head=width,
+            d_vocab=self.d_vocab,
+            n_ctx=None,
+            device=str(self.mlp.W.device),
+        )
 
     @property
     def attn(self) -> BlockSparseAttention:
