@@ -12,8 +12,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from probes.hooked.edits import ROWS, Edit, Read, run_edits
-from probes.hooked.points import Hooked, captured, n_heads, n_layers, output_name, pattern_name
+from probes.hooked.edits import BATCH_SIZE, Edit, Read, run_edits
+from probes.hooked.points import Hooked, captured, n_heads, n_layers, pattern_name, z_name
 
 
 def answer_margin(
@@ -53,7 +53,7 @@ def knock_out(
     inputs: Shaped[Tensor, "batch *input"],
     read: Read,
     keys: Bool[Tensor, "knockout batch query key"],
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "knockout batch step"]:
     """Each knockout hides `keys` from their queries in every head of every layer."""
     names = [pattern_name(layer) for layer in range(n_layers(model))]
@@ -61,7 +61,7 @@ def knock_out(
         Edit(0, {name: lambda pattern, hidden=hidden: without_keys(pattern, hidden) for name in names})
         for hidden in keys
     ]
-    return run_edits(model, inputs, read, edits, rows)
+    return run_edits(model, inputs, read, edits, batch_size)
 
 
 def knock_out_by_head(
@@ -69,14 +69,14 @@ def knock_out_by_head(
     inputs: Shaped[Tensor, "batch *input"],
     read: Read,
     keys: Bool[Tensor, "batch query key"],
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "head batch step"]:
     """`keys` hidden in one head at a time; heads of all layers in order (`head_places`)."""
     edits = [
         Edit(layer, {pattern_name(layer): lambda pattern, head=head: without_keys(pattern, keys, head)})
         for layer, head in head_places(model)
     ]
-    return run_edits(model, inputs, read, edits, rows)
+    return run_edits(model, inputs, read, edits, batch_size)
 
 
 def random_keys(
@@ -103,7 +103,7 @@ def ablate_heads(
     read: Read,
     kind: Literal["mean", "resample"],
     generator: torch.Generator,
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "head batch step"]:
     """One head's output replaced by its mean over the batch at each position, or by that of another input.
 
@@ -118,10 +118,10 @@ def ablate_heads(
         return _with_head(output, source, head)
 
     edits = [
-        Edit(layer, {output_name(layer): lambda output, head=head: ablated(output, head)})
+        Edit(layer, {z_name(layer): lambda output, head=head: ablated(output, head)})
         for layer, head in head_places(model)
     ]
-    return run_edits(model, inputs, read, edits, rows)
+    return run_edits(model, inputs, read, edits, batch_size)
 
 
 def patch_heads(
@@ -129,16 +129,16 @@ def patch_heads(
     inputs: Shaped[Tensor, "batch *input"],
     source: Shaped[Tensor, "batch *input"],
     read: Read,
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "head batch step"]:
     """One head's output at all positions replaced by its output for `source`; heads in order (`head_places`)."""
-    names = [output_name(layer) for layer in range(n_layers(model))]
+    names = [z_name(layer) for layer in range(n_layers(model))]
     edits = [
         Edit(layer, {name: lambda output, head=head, other=other: _with_head(output, other, head)})
         for layer, (name, other) in enumerate(captured(model, source, names).items())
         for head in range(n_heads(model))
     ]
-    return run_edits(model, inputs, read, edits, rows)
+    return run_edits(model, inputs, read, edits, batch_size)
 
 
 def patch_edges(
@@ -148,7 +148,7 @@ def patch_edges(
     read: Read,
     query: int,
     key: Int[Tensor, "batch"],
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "head batch step"]:
     """What flows from `key` to `query` through one head, and nothing else, taken from the run on `source`.
 
@@ -157,7 +157,7 @@ def patch_edges(
     """
     parts, row = [], torch.arange(len(inputs), device=inputs.device)
     for layer in range(n_layers(model)):
-        value, name = f"blocks.{layer}.attn.hook_v", output_name(layer)
+        value, name = f"blocks.{layer}.attn.hook_v", z_name(layer)
         if value not in model.hook_dict:
             raise ValueError(f"the model has no {value}: an edge's flow is its weight times its value")
         flows = []
@@ -170,7 +170,7 @@ def patch_edges(
             Edit(layer, {name: lambda output, head=head, gain=gain: _with_gain(output, gain, query, head)})
             for head in range(n_heads(model))
         ]
-        parts.append(run_edits(model, inputs, read, edits, rows))
+        parts.append(run_edits(model, inputs, read, edits, batch_size))
     return torch.cat(parts)
 
 

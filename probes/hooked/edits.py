@@ -15,8 +15,8 @@ from torch import Tensor
 
 from probes.hooked.points import Hooked, Hooks
 
-ROWS = 256
-"""Inputs per forward, copies included: larger activations are slower on a processor than more forwards."""
+BATCH_SIZE = 256
+"""Inputs per forward, copies included: on a CPU larger activations are slower than more forwards."""
 
 Change = Callable[[Tensor], Tensor]
 """From the batch's activation to what replaces it; it must not write into its argument."""
@@ -38,13 +38,13 @@ def run_edits(
     inputs: Shaped[Tensor, "batch *input"],
     read: Read,
     edits: Sequence[Edit],
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "edit batch step"]:
     """What `read` finds under each edit."""
     if not edits:
         raise ValueError("no edit arrived; expected at least one intervention to run")
     found: dict[int, Tensor] = {}
-    at_once = max(1, rows // len(inputs))
+    at_once = max(1, batch_size // len(inputs))
     order = sorted(range(len(edits)), key=lambda index: edits[index].layer)
     for start in range(0, len(edits), at_once):
         chunk = order[start : start + at_once]

@@ -23,7 +23,7 @@ Hooks = list[tuple[str | Callable, Callable]]
 """What `run_with_hooks` takes: names of hook points with functions of (activation, hook)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HookedConfig:
     """The sizes of a hooked model by TransformerLens' names: the `cfg` of every model that is not a bridge."""
 
@@ -31,7 +31,7 @@ class HookedConfig:
     n_heads: int
     """Attention heads of each layer."""
     d_model: int
-    """Width of the residual stream where it enters the first block."""
+    """Width of the residual stream where it enters the blocks."""
     d_head: int
     """Width of a head's output, `hook_z`."""
     d_vocab: int
@@ -59,7 +59,7 @@ def pattern_name(layer: int) -> str:
     return f"blocks.{layer}.attn.hook_pattern"
 
 
-def output_name(layer: int) -> str:
+def z_name(layer: int) -> str:
     """The hook point of what a layer's heads read, [batch pos head d_head]."""
     return f"blocks.{layer}.attn.hook_z"
 

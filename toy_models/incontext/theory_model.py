@@ -2,7 +2,7 @@
 
 F = sum_i W_V p_i softmax(p_i^T W p_query) over the columns before the query's, each with the positional vector of its
 step; W_V reads the output half, and the query's own output half is still zero. `IncontextAttention` is one model with
-hooks; `attended` computes the same for a batch of seeds.
+hooks; `incontext.training` computes the same for a batch of seeds.
 """
 
 import torch
@@ -13,16 +13,6 @@ from transformer_lens.hook_points import HookPoint
 
 from probes.hooked.points import HookedConfig
 from toy_models.incontext.space import placed, query_columns
-
-
-def attended(
-    weights: Float[Tensor, "*seed width width"],
-    keys: Float[Tensor, "*seed batch key width"],
-    query: Float[Tensor, "*seed batch width"],
-) -> Float[Tensor, "*seed batch key"]:
-    """softmax(p_i^T W p_query) for one query of each prompt."""
-    directions = query @ weights.mT
-    return (keys @ directions[..., None]).squeeze(-1).softmax(-1)
 
 
 def decoded(output: Float[Tensor, "*batch d"], patterns: Float[Tensor, "m d"]) -> Int[Tensor, "*batch"]:
@@ -87,7 +77,15 @@ class IncontextAttention(HookedRootModule):
     @property
     def cfg(self) -> HookedConfig:
         """The model's sizes by TransformerLens' names; it reads vectors, as many as there are."""
-        return HookedConfig(1, 1, len(self.W), self.d_x, d_vocab=0, n_ctx=None, device=str(self.W.device))
+        return HookedConfig(
+            n_layers=1,
+            n_heads=1,
+            d_model=len(self.W),
+            d_head=self.d_x,
+            d_vocab=0,
+            n_ctx=None,
+            device=str(self.W.device),
+        )
 
     @property
     def W(self) -> Float[Tensor, "width width"]:

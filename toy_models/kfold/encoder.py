@@ -141,10 +141,15 @@ class HookedEncoder(HookedRootModule):
     @property
     def cfg(self) -> HookedConfig:
         """The encoder's sizes by TransformerLens' names."""
-        config, shape, device = self.config, self.shape, str(self.embed.weight.device)
-        d_head = config.d_model // config.n_heads
+        config = self.config
         return HookedConfig(
-            config.n_layers, config.n_heads, config.d_model, d_head, shape.d_vocab, shape.n_ctx, device
+            n_layers=config.n_layers,
+            n_heads=config.n_heads,
+            d_model=config.d_model,
+            d_head=config.d_model // config.n_heads,
+            d_vocab=self.shape.d_vocab,
+            n_ctx=self.shape.n_ctx,
+            device=str(self.embed.weight.device),
         )
 
     def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch readout pos d_out"]:

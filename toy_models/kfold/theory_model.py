@@ -103,8 +103,15 @@ class KFoldTheory(HookedRootModule):
     @property
     def cfg(self) -> HookedConfig:
         """The model's sizes by TransformerLens' names."""
-        d_model, device = self.kn * (self.n_layers + 2), str(self.readout.device)
-        return HookedConfig(self.n_layers, 1, d_model, d_head=self.kn, d_vocab=self.n, n_ctx=self.kn, device=device)
+        return HookedConfig(
+            n_layers=self.n_layers,
+            n_heads=1,
+            d_model=self.kn * (self.n_layers + 2),
+            d_head=self.kn,
+            d_vocab=self.n,
+            n_ctx=self.kn,
+            device=str(self.readout.device),
+        )
 
     def _aligned_readouts(self, scale: float) -> None:
         """Psi_l = scale e_{l+1} (x) 1_k (x) I_N (blocks from 0): the initial readouts and the construction's."""
@@ -157,9 +164,3 @@ class KFoldTheory(HookedRootModule):
                 following = (block + 1) % self.k * self.n + element
                 weight[following, (layer + 1) * self.kn + position] = scale
         self._aligned_readouts(1.0)
-
-    def dense_key_query(self, layer: int) -> Float[Tensor, "d d"]:
-        """W_KQ of a layer as the d x d matrix of the paper, zeros included; for tests and small k."""
-        d = self.kn * (self.n_layers + 2)
-        weight = self.blocks[layer].attn.W_KQ.detach()
-        return F.pad(weight, (0, d - len(weight), 0, d - len(weight)))

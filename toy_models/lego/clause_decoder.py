@@ -177,10 +177,16 @@ class ClauseDecoder(HookedRootModule):
     @property
     def cfg(self) -> HookedConfig:
         """The decoder's sizes by TransformerLens' names; without positions it reads any number of clauses."""
-        config, d_vocab = self.config, self.embed.num_embeddings
-        d_head = config.d_model // config.n_heads if config.values == "learned" else config.d_model
-        device = str(self.embed.weight.device)
-        return HookedConfig(1, config.n_heads, config.d_model, d_head, d_vocab, n_ctx=None, device=device)
+        config = self.config
+        return HookedConfig(
+            n_layers=1,
+            n_heads=config.n_heads,
+            d_model=config.d_model,
+            d_head=config.d_model // config.n_heads if config.values == "learned" else config.d_model,
+            d_vocab=self.embed.num_embeddings,
+            n_ctx=None,
+            device=str(self.embed.weight.device),
+        )
 
     def embedded(self, clauses: Int[Tensor, "batch clause five"]) -> Float[Tensor, "batch clause d_model"]:
         """The concatenated embeddings of each clause's tokens, which enter the block."""

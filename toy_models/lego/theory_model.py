@@ -51,7 +51,10 @@ class LegoTheoryConfig:
 
 
 class _ActiveSum(torch.autograd.Function):
-    """sum over neurons of sReLU(x); keeps sReLU' for the way back and nothing else."""
+    """Sum over neurons of sReLU(x) (Definition 3.4); keeps sReLU' for the backward pass and nothing else.
+
+    sReLU is 0 below 0, x^q / (q rho^(q-1)) up to rho, then x - rho (1 - 1/q).
+    """
 
     @staticmethod
     def forward(ctx, x: Tensor, rho: float, power: int) -> Tensor:
@@ -64,11 +67,6 @@ class _ActiveSum(torch.autograd.Function):
     def backward(ctx, *grads: Tensor) -> tuple[Tensor, None, None]:
         (slope,) = ctx.saved_tensors
         return grads[0][..., None] * slope, None, None
-
-
-def smoothed_relu(x: Float[Tensor, "*shape"], rho: float, power: int) -> Float[Tensor, "*shape"]:
-    """sReLU (Definition 3.4): 0 below 0, x^q / (q rho^(q-1)) up to rho, then x - rho (1 - 1/q)."""
-    return (x.clamp(0, rho) / rho) ** power * (rho / power) + F.relu(x - rho)
 
 
 class BlockSparseAttention(nn.Module):
@@ -183,8 +181,16 @@ class LegoTheory(HookedRootModule):
     @property
     def cfg(self) -> HookedConfig:
         """The model's sizes by TransformerLens' names; without positions it reads any number of clauses."""
-        width, device = CLAUSE * self.d_vocab, str(self.mlp.W.device)
-        return HookedConfig(1, 1, width, d_head=width, d_vocab=self.d_vocab, n_ctx=None, device=device)
+        width = CLAUSE * self.d_vocab
+        return HookedConfig(
+            n_layers=1,
+            n_heads=1,
+            d_model=width,
+            d_head=width,
+            d_vocab=self.d_vocab,
+            n_ctx=None,
+            device=str(self.mlp.W.device),
+        )
 
     @property
     def attn(self) -> BlockSparseAttention:

@@ -45,7 +45,15 @@ class SimplifiedBlock(HookedRootModule):
     def cfg(self) -> HookedConfig:
         """The block's sizes by TransformerLens' names."""
         n_ctx, d_vocab, d_model = self.embedding.shape
-        return HookedConfig(1, 1, d_model, d_model, d_vocab, n_ctx, str(self.A.device))
+        return HookedConfig(
+            n_layers=1,
+            n_heads=1,
+            d_model=d_model,
+            d_head=d_model,
+            d_vocab=d_vocab,
+            n_ctx=n_ctx,
+            device=str(self.A.device),
+        )
 
     @property
     def embedding(self) -> Float[Tensor, "pos 2 d_model"]:

@@ -111,7 +111,15 @@ class PositionAttention(HookedRootModule):
     @property
     def cfg(self) -> HookedConfig:
         """The model's sizes by TransformerLens' names."""
-        return HookedConfig(1, 1, 1, 1, d_vocab=2, n_ctx=self.forest.n_keys, device=str(self.W.device))
+        return HookedConfig(
+            n_layers=1,
+            n_heads=1,
+            d_model=1,
+            d_head=1,
+            d_vocab=2,
+            n_ctx=self.forest.n_keys,
+            device=str(self.W.device),
+        )
 
     @property
     def W(self) -> Float[Tensor, "node key"]:

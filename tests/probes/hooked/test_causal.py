@@ -18,7 +18,7 @@ from probes.hooked.causal import (
     without_keys,
 )
 from probes.hooked.edits import Edit, run_edits
-from probes.hooked.points import captured, output_name, residual_names
+from probes.hooked.points import captured, residual_names, z_name
 from toy_models.engine.corruption import corrupted_pairs
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
 from toy_models.engine.probing import read_margins
@@ -81,7 +81,7 @@ def test_a_chunk_of_edits_equals_one_run_for_each(decoder, batch):
     read = read_margins(batch)
     edits, expected = [], []
     for layer, head in head_places(decoder):
-        name = output_name(layer)
+        name = z_name(layer)
 
         def zeroed(z, hook=None, head=head):
             z = z.clone()
@@ -92,8 +92,8 @@ def test_a_chunk_of_edits_equals_one_run_for_each(decoder, batch):
         expected.append(read(decoder.run_with_hooks(batch.inputs, fwd_hooks=[(name, zeroed)])))
     expected = torch.stack(expected)
     assert (expected - unchanged(decoder, batch.inputs, read)).abs().amin((1, 2)).max() > 0.01
-    for rows in (1, 30, 10_000):
-        assert torch.allclose(run_edits(decoder, batch.inputs, read, edits, rows), expected, atol=1e-5)
+    for batch_size in (1, 30, 10_000):
+        assert torch.allclose(run_edits(decoder, batch.inputs, read, edits, batch_size), expected, atol=1e-5)
     backwards = run_edits(decoder, batch.inputs, read, edits[::-1])
     assert torch.allclose(backwards, expected.flip(0), atol=1e-5)
 
@@ -222,7 +222,7 @@ def test_resampling_gives_every_input_anothers_output(decoder, batch):
 
     mean = ablate_heads(decoder, batch.inputs, read, "mean", torch.Generator().manual_seed(0))
     for layer, head in head_places(decoder):
-        name = output_name(layer)
+        name = z_name(layer)
 
         def to_mean(z, hook, head=head):
             z = z.clone()
