@@ -3,7 +3,7 @@
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from transformer_lens.model_bridge import TransformerBridge
 
@@ -50,7 +50,7 @@ def exact_match(predictions: Int[Tensor, "batch supervised"], batch: Batch) -> f
 
 @torch.no_grad()
 def attention_patterns(
-    model: Hooked, inputs: Int[Tensor, "batch pos"]
+    model: Hooked, inputs: Shaped[Tensor, "batch pos *features"]
 ) -> Float[Tensor, "layer batch head query key"]:
     """`hook_pattern` of every layer; for one layer read from the sparse step's table, which is the same."""
     hooked = any(point.fwd_hooks for point in model.hook_dict.values())
@@ -65,10 +65,17 @@ def attention_patterns(
     return torch.cat(parts, dim=1)
 
 
-def head_entropies(model: Hooked, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head"]:
+def visible_keys(n_pos: int, causal: bool, device: torch.device) -> Int[Tensor, "pos"]:
+    """How many keys each query sees: those up to its own position, or all of them."""
+    return causal_visible(n_pos, device) if causal else torch.full((n_pos,), n_pos, device=device)
+
+
+def head_entropies(
+    model: Hooked, inputs: Shaped[Tensor, "batch pos *features"], causal: bool = True
+) -> Float[Tensor, "layer head"]:
     """Normalised attention entropy of each head: the minimum over positions, averaged over inputs (eq. 1)."""
     patterns = attention_patterns(model, inputs)
-    visible = causal_visible(inputs.shape[1], inputs.device)
+    visible = visible_keys(inputs.shape[1], causal, inputs.device)
     return minimum(normalised_entropy(row_entropy(patterns), visible)).mean(1)
 
 

@@ -59,7 +59,7 @@ class TheoryBlock(nn.Module):
     ) -> Float[Tensor, "batch query wider"]:
         """The residual stream after the layer, everywhere or at one position of each sequence."""
         resid = self.hook_resid_pre(resid)
-        asking = resid if query is None else resid[torch.arange(len(resid)), query][:, None]
+        asking = resid if query is None else resid[torch.arange(len(resid), device=resid.device), query][:, None]
         out = self.hook_attn_out(self.attn(asking, resid, self.kn))
         return self.hook_resid_post(torch.cat([asking, out], dim=-1))
 
@@ -92,8 +92,9 @@ class KFoldTheory(HookedRootModule):
         for layer in range(self.n_layers):
             self.readout[layer, layer + 2] = scale * torch.eye(self.n, dtype=self.readout.dtype)
 
-    def embed(self, values: Int[Tensor, "batch k n"]) -> Float[Tensor, "batch pos width"]:
+    def embed(self, values: Int[Tensor, "batch *pos"]) -> Float[Tensor, "batch pos width"]:
         """Blocks 0 and 1: E(i, j) and E(i, sigma_i(j)), with E(i, j) = e_i (x) e_j."""
+        values = values.reshape(len(values), self.k, self.n)
         position = torch.arange(self.kn, device=values.device)
         own = F.one_hot(position, self.kn).expand(len(values), -1, -1)
         block = torch.arange(self.k, device=values.device)[:, None] * self.n
@@ -101,9 +102,12 @@ class KFoldTheory(HookedRootModule):
         return self.hook_embed(torch.cat([own, image], dim=-1).to(self.readout.dtype))
 
     def forward(
-        self, values: Int[Tensor, "batch k n"], hop: int | None = None, query: Int[Tensor, "batch"] | None = None
+        self, values: Int[Tensor, "batch *pos"], hop: int | None = None, query: Int[Tensor, "batch"] | None = None
     ) -> Float[Tensor, "batch *hop query n"]:
-        """Psi_l^T TF(X) for every l, or for the one with index `hop`; everywhere, or at one position each."""
+        """Psi_l^T TF(X) for every l, or for the one with index `hop`; everywhere, or at one position each.
+
+        `values` are [batch k n], or the same flat: the tokens of the task.
+        """
         resid = self.embed(values)
         depth = self._depth(hop)
         for layer in range(depth):

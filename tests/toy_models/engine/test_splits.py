@@ -49,13 +49,13 @@ def test_a_whole_training_run_never_sees_them(dataset_size):
         stop_when_perfect=False,
     )  # fmt: skip
     trainer = Trainer(Parity(n=6, k=2), DecoderConfig(1, 1, 8), config)
-    seen, step = [], trainer._step
+    seen, update = [], trainer._update
 
     def watched(batch: Batch) -> None:
         seen.extend(sequences(batch))
-        step(batch)
+        update(batch)
 
-    trainer._step = watched
+    trainer._update = watched
     trainer.evaluate()
     while not trainer.finished:
         trainer.train_until_evaluation()
