@@ -108,7 +108,8 @@ def load_run(directory: Path | str) -> FinishedRun:
         raise ValueError(f"{directory} is a run of {kind}, not of cotlens train: its config has no {missing[0]!r}")
     stored = directory / WEIGHTS
     if not stored.is_file():
-        raise ValueError(f"{directory} has no {WEIGHTS}: finish it with cotlens train {config['task']} --resume")
+        command = f"cotlens train {config['task']} --out {directory} --resume"
+        raise ValueError(f"{directory} has no {WEIGHTS}: finish it with {command} and the options in its config.json")
     kind = task_class(config["task"])
     recipe = find_recipe(config["task"], config.get("model", ""))
     try:
