@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 TITLES = {
+    "accuracy": "Accuracy of every step on the test inputs, against the best constant guess",
     "attention": "Attention at the steps (means over steps and test inputs)",
     "linear": "Linear probes at the own step of every state: balanced accuracy on held-out inputs",
     "knockouts": "Knockouts in all heads: accuracy of the steps",
@@ -22,11 +23,26 @@ SERVES = 0.5
 def summary(rows: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """The lines of every table, from rows alone."""
     return {
+        "accuracy": _accuracy(rows),
         "attention": _attention(rows),
         "linear": _linear(rows),
         "knockouts": _knockouts(rows),
         "effects": _effects(rows),
     }
+
+
+def _accuracy(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    found = with_settings(rows[rows["metric"].isin(["accuracy", "chance", "above_chance"])])
+    wide = found.pivot_table(index="at", columns="metric", values="value")
+    return [
+        {
+            "step": int(at) + 1,
+            "accuracy": round(of["accuracy"], 3),
+            "chance": round(of["chance"], 3),
+            "learned": "yes" if of["above_chance"] else "no: at chance",
+        }
+        for at, of in wide.iterrows()
+    ]  # pyright: ignore[reportReturnType]
 
 
 def _attention(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -50,6 +66,8 @@ def _attention(rows: pd.DataFrame) -> list[dict[str, Any]]:
 def _linear(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """For every state the probes at the step that answers it; without CoT, at the last step."""
     found = with_settings(rows[rows["metric"].str.startswith("probe_")])
+    if found.empty:
+        return []
     steps = rows.loc[rows["metric"] == "top1_hit", "query"].drop_duplicates().sort_values().tolist()
     wide = found.pivot_table(
         index=["state", "layer", "hook", "pos"], columns="metric", values="value", sort=False
@@ -109,8 +127,8 @@ def _effects(rows: pd.DataFrame) -> list[dict[str, Any]]:
                 "layer": int(layer),
                 "head": int(head),
                 "step": int(most["step"]) + 1,
-                "effect": round(most["effect"], 3),
-                "interval": f"[{most['effect_low']:.2f}, {most['effect_high']:.2f}]",
+                "effect": float(f"{most['effect']:.3g}"),
+                "interval": f"[{most['effect_low']:.3g}, {most['effect_high']:.3g}]",
                 "p": round(most["effect_p"], 4),
             }
         )

@@ -68,9 +68,16 @@ def attention_patterns(
     return torch.cat(parts, dim=1)
 
 
-def head_entropies(model: Hooked, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head"]:
+def visible_keys(n_pos: int, causal: bool, device: torch.device) -> Int[Tensor, "pos"]:
+    """How many keys each query sees: those up to its own position, or all of them."""
+    return causal_visible(n_pos, device) if causal else torch.full((n_pos,), n_pos, device=device)
+
+
+def head_entropies(
+    model: Hooked, inputs: Shaped[Tensor, "batch pos *features"], causal: bool = True
+) -> Float[Tensor, "layer head"]:
     """Normalised attention entropy of each head: the minimum over positions, averaged over inputs (eq. 1)."""
-    return head_metrics(model, inputs, ["min"])["min"]
+    return head_metrics(model, inputs, ["min"], causal)["min"]
 
 
 def head_metrics(
@@ -83,8 +90,7 @@ def head_metrics(
     averaged over inputs. Without `causal`, every position sees all."""
     found = [find_metric(name) for name in metrics]
     patterns = attention_patterns(model, inputs)
-    visible = causal_visible(inputs.shape[1], inputs.device)
-    visible = visible if causal else torch.full_like(visible, patterns.shape[-1])
+    visible = visible_keys(inputs.shape[1], causal, inputs.device)
     rows = RowsOfPattern(patterns, visible)
     by_statistic = {metric.statistic.name: metric.statistic.of(rows) for metric in found}
     values = {name: with_two_keys(one, visible) for name, one in by_statistic.items()}

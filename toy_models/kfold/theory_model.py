@@ -68,7 +68,7 @@ class TheoryBlock(nn.Module):
     ) -> Float[Tensor, "batch query wider"]:
         """The residual stream after the layer, everywhere or at one position of each sequence."""
         resid = self.hook_resid_pre(resid)
-        asking = resid if query is None else resid[torch.arange(len(resid)), query][:, None]
+        asking = resid if query is None else resid[torch.arange(len(resid), device=resid.device), query][:, None]
         out = self.hook_attn_out(self.attn(asking, resid, self.kn))
         return self.hook_resid_post(torch.cat([asking, out], dim=-1))
 
@@ -121,6 +121,7 @@ class KFoldTheory(HookedRootModule):
 
     def embed(self, values: Values) -> Float[Tensor, "batch pos width"]:
         """Blocks 0 and 1: E(i, j) and E(i, sigma_i(j)), with E(i, j) = e_i (x) e_j."""
+        values = values.reshape(len(values), self.k, self.n)
         position = torch.arange(self.kn, device=values.device)
         own = F.one_hot(position, self.kn).expand(len(values), -1, -1)
         image = F.one_hot(position // self.n * self.n + values.flatten(1), self.kn)
@@ -129,7 +130,10 @@ class KFoldTheory(HookedRootModule):
     def forward(
         self, values: Values, hop: int | None = None, query: Int[Tensor, "batch"] | None = None
     ) -> Float[Tensor, "batch *hop query n"]:
-        """Psi_l^T TF(X) for every l, or for the one with index `hop`; everywhere, or at one position each."""
+        """Psi_l^T TF(X) for every l, or for the one with index `hop`; everywhere, or at one position each.
+
+        `values` are [batch k n], or the same flat: the tokens of the task.
+        """
         resid = self.embed(values)
         depth = self._depth(hop)
         for layer in range(depth):

@@ -133,13 +133,13 @@ def accuracy_rows(run: TheoryRun, model: "LegoTheory", step: int, **places: Any)
 
 def run_algorithm_1(run: TheoryRun) -> pd.DataFrame:
     """Stage 1, then Q on both states of sentences of length 2; measured at steps evenly spaced in log time."""
-    from toy_models.lego.theory_training import Descent, attention_steps
+    from toy_models.lego.theory_training import Descent, attention_updates
 
     model, losses = one_step_model(run)
     descent = Descent(run.lr, run.n_steps, run.batch)
     keep = {0, *np.geomspace(1, run.n_steps, 16).round().astype(int).tolist()}
     tables = [run.rows(losses, 0)]
-    for step, loss in enumerate(attention_steps(model, run.task, [0, 1], descent, run.generator("attention"))):
+    for step, loss in enumerate(attention_updates(model, run.task, [0, 1], descent, run.generator("attention"))):
         if step in keep:
             tables.append(run.rows({**attention_metrics(run, model, 2), "loss": loss}, step))
     tables.append(run.rows(attention_metrics(run, model, 2), run.n_steps))

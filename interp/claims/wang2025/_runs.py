@@ -82,15 +82,15 @@ def train_theory(run: TheoryRun, stop_above: float = 1.0) -> "list[Snapshot]":
     test = examples(task, run.n_test, torch.Generator().manual_seed(2 * run.seed + 1))
     rate = RATE * (run.k * run.n) ** 2
     if run.algorithm == "mixture":
-        return mixture(model, task, run.n_sequences, rate, data, test, run.one_query)
-    return stagewise(model, task, run.n_sequences, rate, data, test, run.one_query, stop_above=stop_above)
+        return list(mixture(model, task, run.n_sequences, rate, data, test, run.one_query))
+    return list(stagewise(model, task, run.n_sequences, rate, data, test, run.one_query, stop_above=stop_above))
 
 
 def snapshot_rows(run: TheoryRun, snapshots: "Sequence[Snapshot]") -> pd.DataFrame:
     """Loss and error of every hop, and attention mass of every layer, after every gradient step."""
     tables = []
     for found in snapshots:
-        place = {"update": found.step, **run.labels}
+        place = {"update": found.update, **run.labels}
         hops = [setting(**run.settings, hop=2**index, trained=found.trained) for index in range(len(found.loss))]
         tables.append(table(metric="loss", value=list(found.loss), setting=hops, **place))
         tables.append(table(metric="error", value=list(found.error), setting=hops, **place))

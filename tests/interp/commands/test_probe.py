@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from interp.cli import main
-from interp.commands.probe import load_run
 from interp.core.probe_rows import effect_rows
+from interp.core.training_runs import load_run
 from interp.report.pretrained import pretrained_data
 from interp.report.sources import read_runs
 from probes import rows
@@ -54,7 +54,7 @@ def test_rows_figures_and_summary_are_written(probed):
     edits = {"knockout", "mean", "resample", "patch", "edge"}
     assert set(table["scope"]) >= edits | {"clean", "at_step", "everywhere", "random"}
     found = json.loads((probed / "summary.json").read_text())
-    assert set(found) == {"attention", "linear", "knockouts", "effects"}
+    assert set(found) == {"accuracy", "attention", "linear", "knockouts", "effects"}
     assert found == json.loads((probed / "same.json").read_text())
     drawn = {p.name for p in (probed / "figures").iterdir()}
     assert drawn == {f"{n}.{s}" for n in ("assignment", "decodable", "knockouts") for s in ("png", "pdf")}

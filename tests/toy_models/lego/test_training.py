@@ -52,7 +52,7 @@ def test_a_stage_can_move_the_attention_alone():
 def test_the_same_seed_gives_the_same_bits_and_points_change_nothing():
     stages = (Stage(1, 6, 1e-2, 0.0, 8), Stage(2, 6, 1e-2, 1e-2, 8))
     seen = []
-    first = train_lego(TASK, SMALL, stages, 0, at=[2, 8], on_point=lambda p, _: seen.append((p.step, p.stage)))
+    first = train_lego(TASK, SMALL, stages, 0, at=[2, 8], on_point=lambda p, _: seen.append((p.update, p.stage)))
     again, other = train_lego(TASK, SMALL, stages, 0), train_lego(TASK, SMALL, stages, 1)
     assert seen == [(2, 0), (6, 0), (8, 1), (12, 1)]
     assert not moved(weights(first), weights(again))
