@@ -8,17 +8,19 @@ call returns what the model's own attention returns and, on the side, keeps its 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from hf_analysis.attention.intercept import AttentionCall, Enough, intercepting
 from probes.attention.chunked import RowStatistics
 from probes.attention.entropy import normalised_entropy
 from probes.attention.statistics import Path, choose_path, row_statistics
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class _Recorder:
 
 @torch.inference_mode()
 def record(
-    model: PreTrainedModel,
+    model: "PreTrainedModel",
     input_ids: Int[Tensor, "batch query"],
     *,
     position_ids: Int[Tensor, "batch query"] | None = None,
@@ -105,7 +107,7 @@ def record(
 
 
 @contextmanager
-def recording(model: PreTrainedModel) -> Iterator[_Recorder]:
+def recording(model: "PreTrainedModel") -> Iterator[_Recorder]:
     """Records every attention call of `model` within.
 
     The model's output stays what its SDPA attention gives, bit for bit. Soft caps and learned sinks, which SDPA does

@@ -18,8 +18,6 @@ from interp.commands.probe_summary import summary, summary_tables
 from interp.console import progress
 from interp.core.probe_rows import attention_rows, effect_rows, knockout_rows, state_rows
 from interp.core.runs import read_config
-from interp.figures.probes import probe_figures
-from interp.figures.style import save_figures
 from probes import rows
 from probes.attention.dependence import without_self
 from probes.base import atomic
@@ -85,6 +83,9 @@ def main(arguments: Sequence[str]) -> None:
     atomic.write_json(out / "summary.json", found)
     if options.json is not None:
         atomic.write_json(options.json, found)
+    from interp.figures.probes import probe_figures  # matplotlib, when the work is done
+    from interp.figures.style import save_figures
+
     save_figures(out / "figures", probe_figures(table))
     console = Console() if Console().is_terminal else Console(width=WIDTH)
     for one in summary_tables(found):

@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 from interp.cli import parse
 from interp.console import progress
 from interp.core.runs import run_directory
-from interp.figures.style import attention_map, save_figures, training_curves
 from probes import rows
 from probes.base import atomic
 from toy_models.engine.decoder import DecoderConfig, weights
@@ -66,6 +65,8 @@ def run_training(task: Task, decoder: DecoderConfig, config: TrainConfig, output
 
 def write_run(out: Path, task: Task, result: TrainResult, unit: str) -> None:
     """Writes rows, weights and figures of a finished run."""
+    from interp.figures.style import attention_map, save_figures, training_curves
+
     condition = "cot" if getattr(task, "cot", False) else "no_cot"
     labels = {"run": task.name, "condition": condition, "unit": unit, "setting": ""}
     table = rows.concat(

@@ -6,14 +6,16 @@ hooked forward can be given the very same mask.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformer_lens.model_bridge import TransformerBridge
 
 from toy_models.engine.sparse_step import Keep, SparseForward, why_not_sparse
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Choice:
     reason: str
 
 
-def choose_forward(model: TransformerBridge, n_pos: int, dropout: Dropout, generator: torch.Generator) -> Choice:
+def choose_forward(model: "TransformerBridge", n_pos: int, dropout: Dropout, generator: torch.Generator) -> Choice:
     """The sparse step if it computes the same thing, else the hooked forward, and why."""
     obstacle = why_not_sparse(model, n_pos)
     if dropout.embedding or dropout.residual:
@@ -65,7 +67,7 @@ def choose_forward(model: TransformerBridge, n_pos: int, dropout: Dropout, gener
 class HookedForward:
     """The full forward of the hooked model; `keep` is applied to `hook_pattern`."""
 
-    model: TransformerBridge
+    model: "TransformerBridge"
     dropout: Dropout = Dropout()
     generator: torch.Generator | None = None
 

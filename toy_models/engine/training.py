@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from transformer_lens.model_bridge import TransformerBridge
 
 from probes.base import checkpoint
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder, load_weights, weights
@@ -21,6 +21,9 @@ from toy_models.engine.evaluation import exact_match, head_entropies, rollout, t
 from toy_models.engine.forward import Dropout, HookedForward, attention_keep, choose_forward
 from toy_models.engine.splits import held_out, training_sample
 from toy_models.task import Batch, Task, is_causal
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 DIVERGED = 100.0
 """A training loss this many times that of guessing means the run has diverged."""
@@ -83,7 +86,7 @@ class Evaluation:
 class TrainResult:
     """A trained model and how it got there."""
 
-    model: TransformerBridge
+    model: "TransformerBridge"
     history: tuple[Evaluation, ...]
     sample_complexity: int | None
     """Samples seen at the first perfect evaluation; None if the budget ran out first (a censored run)."""
@@ -111,7 +114,7 @@ def train(
     checkpoint_path: Path | None = None,
     checkpoint_seconds: float = 20.0,
     on_evaluation: Callable[[Evaluation], None] = lambda _: None,
-    on_model: Callable[[int, TransformerBridge], None] = lambda _samples, _model: None,
+    on_model: Callable[[int, "TransformerBridge"], None] = lambda _samples, _model: None,
 ) -> TrainResult:
     """Trains until perfect or out of budget; resumes from `checkpoint_path` if there is one.
 
