@@ -23,9 +23,7 @@ from toy_models.task import register as register_task
 CLAIM = """
 import os
 from dataclasses import dataclass
-from interp.core.claim import Claim, Item, register
-from interp.statistics import bootstrap_mean
-from interp.core.verdict import judged
+from interp import Claim, Item, bootstrap_mean, judged, register_claim
 from probes import rows
 
 @dataclass(frozen=True)
@@ -39,10 +37,10 @@ def judge(table):
     return [judged(bootstrap_mean(table["value"].to_numpy(), rng=0), claim="outside2026/fig1", part="all",
                    quantity="process number", threshold=0.0, direction="above", unit="seeds")]
 
-register(Claim(id="outside2026/fig1", sentence="Plug-ins work.", test="t", deviations="d",
-               presets=dict.fromkeys(("smoke", "cpu", "paper"), Size()),
-               items=lambda preset: [Item(str(seed)) for seed in range(preset.seeds)],
-               measure=measure, judge=judge, figures=lambda table: {}))
+register_claim(Claim(id="outside2026/fig1", sentence="Plug-ins work.", test="t", deviations="d",
+                     presets=dict.fromkeys(("smoke", "cpu", "paper"), Size()),
+                     items=lambda preset: [Item(str(seed)) for seed in range(preset.seeds)],
+                     measure=measure, judge=judge, figures=lambda table: {}))
 """
 STATISTIC = """
 from probes.attention.statistics import register
@@ -55,8 +53,9 @@ TASK_AND_CONDITION = '''
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
-from hf_analysis.text.conditions import Passage, register as register_condition
-from toy_models.task import load_tasks, register as register_task
+from hf_analysis import Passage, register_condition
+from toy_models import register_task
+from toy_models.task import load_tasks
 
 @register_condition
 def outside_condition(problem, context):
@@ -142,6 +141,10 @@ def test_a_condition_is_found_by_an_entry_point_alone(install):
     [
         ("import nothing_of_this_name\n", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("raise RuntimeError('two\\nlines')\n", "RuntimeError: two lines"),
+        (
+            CLAIM.replace("from interp import", "from interp.claim import"),
+            "ImportError: interp.claim is now interp.core",
+        ),
         (CLAIM + CLAIM, "ValueError: claim 'outside2026/fig1' is registered twice"),
     ],
 )
@@ -163,6 +166,20 @@ def test_the_command_line_lists_a_plugins_claim_without_torch(install):
     assert done.returncode == 0, done.stderr
     assert "outside2026/fig1" in done.stdout
     assert "wen2024/fig2" in done.stdout
+
+
+def test_a_plugin_for_an_older_suite_is_one_line_that_names_it_and_the_new_place(install):
+    site = install(outside_old="from interp.claim import Claim, Item, register\n")
+    path = {"PYTHONPATH": f"{site}:{Path(__file__).parents[1]}"}
+    command = [sys.executable, "-m", "interp.cli", "claims", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, env=path, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "cotlens: the plug-in 'outside_old' (outside_old, installed by outside) cannot be imported: ImportError: "
+        "interp.claim is now interp.core.claim; write: from interp import Claim, Item, find_claims, register_claim; "
+        "repair it or uninstall outside\n"
+    )
 
 
 def test_a_cell_that_is_run_again_replaces_what_it_registered(untouched):

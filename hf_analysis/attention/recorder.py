@@ -14,13 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_analysis.attention.intercept import AttentionCall, Enough, intercepting
 from hf_analysis.attention.labels import TokenIds, as_batch, tidy, token_labels
@@ -28,6 +27,9 @@ from hf_analysis.models.loading import LoadedModel
 from probes.attention.computation import Computation, choose_computation, row_statistics
 from probes.attention.row import RowStatistics
 from probes.attention.statistics import DEFAULT_METRICS, find_statistic, statistics_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,12 @@ class _Recorder:
 
 @torch.inference_mode()
 def record(
-    model: PreTrainedModel | LoadedModel,
+    model: "PreTrainedModel | LoadedModel",
     input_ids: TokenIds,
     *,
     statistics: Sequence[str] | None = None,
     tokens: Sequence[Any] | None = None,
-    tokenizer: PreTrainedTokenizerBase | None = None,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
     position_ids: Int[Tensor, "batch query"] | None = None,
     mask: Bool[Tensor, "batch 1 query query"] | None = None,
 ) -> Recording:
@@ -134,7 +136,7 @@ def record(
 
 
 @contextmanager
-def recording(model: PreTrainedModel, statistics: Sequence[str] | None = None) -> Iterator[_Recorder]:
+def recording(model: "PreTrainedModel", statistics: Sequence[str] | None = None) -> Iterator[_Recorder]:
     """Records every attention call of `model` within.
 
     The model's output stays what its SDPA attention gives, bit for bit. Soft caps and learned sinks, which SDPA does

@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import pandas as pd
 import torch
 import tyro
-from matplotlib.figure import Figure
 from rich.console import Console
 
 from hf_analysis.measurement.measure import Measurer, collect
@@ -24,10 +23,12 @@ from interp.console import progress
 from interp.core.reproduce import chosen, command
 from interp.core.runs import check_directory, run_directory
 from interp.core.verdict import Verdict, verdict_table
-from interp.figures.style import save_figures
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS, known_metrics
 from probes.base import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NOT_THE_RUN = ("out", "resume", "offline", "engine", "address", "actors", "actor_gpus")
 """Options that say where and how to measure, not what."""
@@ -204,13 +205,15 @@ def _loaded(options: Entropy, name: str) -> LoadedModel:
 
 def _conclude(
     judge: Callable[[pd.DataFrame], Sequence[Verdict]],
-    figures: Callable[[pd.DataFrame], Mapping[str, Figure]],
+    figures: Callable[[pd.DataFrame], Mapping[str, "Figure"]],
     table: pd.DataFrame,
     out: Path,
 ) -> list[Verdict]:
     """Judges and draws, if there is anything to compare: one problem or one condition only leaves rows."""
     if table["unit"].nunique() < 2:
         return []
+    from interp.figures.style import save_figures
+
     verdicts = list(judge(table))
     if verdicts:
         save_figures(out / "figures", figures(table))

@@ -16,8 +16,6 @@ from interp.commands.probe_summary import summary, summary_tables
 from interp.console import progress
 from interp.core.probe_rows import accuracy_rows, attention_rows, effect_rows, knockout_rows, metric_rows, state_rows
 from interp.core.training_runs import FinishedRun, condition_of, load_run
-from interp.figures.probes import probe_figures
-from interp.figures.style import save_figures
 from probes import rows
 from probes.attention.dependence import without_self
 from probes.attention.statistics import find_metric
@@ -76,6 +74,9 @@ def main(arguments: Sequence[str]) -> None:
     atomic.write_json(out / "summary.json", found)
     if options.json is not None:
         atomic.write_json(options.json, found)
+    from interp.figures.probes import probe_figures  # matplotlib, when the work is done
+    from interp.figures.style import save_figures
+
     save_figures(out / "figures", probe_figures(table))
     console = Console() if Console().is_terminal else Console(width=WIDTH)
     for one in summary_tables(found):

@@ -10,7 +10,6 @@ from interp.core.claim import Claim, Item, Preset
 from interp.core.engine import Engine, Local, clear, rows_file
 from interp.core.runs import run_directory
 from interp.core.verdict import Verdict
-from interp.figures.style import save_figures
 from probes import rows
 from probes.base import atomic
 
@@ -62,6 +61,8 @@ def run_claim(
         _measure_missing(claim, items, out, engine or Local(workers), pace or Pace(len(items)), report)
         table = rows.concat(rows.read(rows_file(out, item)) for item in items)
         rows.write(out / "rows.parquet", table)
+        from interp.figures.style import save_figures  # matplotlib, when the work is done
+
         verdicts = claim.judge(table)
         save_figures(out / "figures", claim.figures(table))
         record = {"claim": claim.id, "preset": preset_name, "command": command}

@@ -8,10 +8,13 @@ each type of input), of an untrained model, and of shuffled labels, and the leng
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
-from sklearn.linear_model import LogisticRegression
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 STRENGTH = 0.1
 """Inverse weight of the squared penalty on standardised features (scikit-learn's C)."""
@@ -160,7 +163,9 @@ def _block_bits(features: np.ndarray, labels: np.ndarray, sent: np.ndarray, bloc
     return float(-np.log2(given).sum())
 
 
-def _fitted(features: np.ndarray, fit: np.ndarray, labels: np.ndarray) -> LogisticRegression:
+def _fitted(features: np.ndarray, fit: np.ndarray, labels: np.ndarray) -> "LogisticRegression":
+    from sklearn.linear_model import LogisticRegression  # here because it takes a second
+
     probe = LogisticRegression(C=STRENGTH, max_iter=1000, tol=1e-3)
     return probe.fit(_standardised(features, fit, fit), labels[fit])
 

@@ -9,15 +9,19 @@ functions by position `index_axis_names=None, index_df=make_df_from_ranges([n_la
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Shaped
-from torch import Tensor
-from transformer_lens import HookedRootModule
-from transformer_lens.model_bridge import TransformerBridge
+from torch import Tensor, nn
 
-Hooked = TransformerBridge | HookedRootModule
+if TYPE_CHECKING:
+    from transformer_lens import HookedRootModule
+    from transformer_lens.model_bridge import TransformerBridge
+
+    Hooked = TransformerBridge | HookedRootModule
+else:
+    Hooked = nn.Module  # importing TransformerLens takes seconds; whoever has a hooked model has done it
 """A standard decoder or a theory model."""
 Hooks = list[tuple[str | Callable, Callable]]
 """What `run_with_hooks` takes: names of hook points with functions of (activation, hook)."""

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import transformer_lens.model_bridge.sources.native  # noqa: F401  (attaches boot_native)
-from transformer_lens.config import TransformerBridgeConfig
-from transformer_lens.model_bridge import TransformerBridge
+from probes.base.lazy import collector_paused
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,13 @@ class DecoderConfig:
             raise ValueError(f"init_std must be positive, got {self.init_std}")
 
 
-def hooked_decoder(config: DecoderConfig, d_vocab: int, n_ctx: int, seed: int) -> TransformerBridge:
+def hooked_decoder(config: DecoderConfig, d_vocab: int, n_ctx: int, seed: int) -> "TransformerBridge":
     """A freshly initialised decoder in eval mode; the seed alone decides its weights."""
+    with collector_paused():  # seconds, so not at the top
+        import transformer_lens.model_bridge.sources.native  # noqa: F401  (attaches boot_native)
+        from transformer_lens.config import TransformerBridgeConfig
+        from transformer_lens.model_bridge import TransformerBridge
+
     bridge = TransformerBridge.boot_native(  # pyright: ignore[reportAttributeAccessIssue]
         TransformerBridgeConfig(
             n_layers=config.n_layers,

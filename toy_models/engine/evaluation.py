@@ -1,12 +1,11 @@
 """How good is a toy model, and where does it look? Accuracy, free-running rollout, attention of every head."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
-from transformer_lens.model_bridge import TransformerBridge
 
 from probes.attention.entropy import causal_visible, reduced, with_two_keys
 from probes.attention.row import RowsOfPattern
@@ -15,6 +14,9 @@ from probes.hooked.points import Hooked
 from toy_models.engine.forward import Forward
 from toy_models.engine.sparse_step import SparseForward, why_not_sparse
 from toy_models.task import Batch
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 CHUNK = 256
 """Inputs per hooked forward: a pattern of 256 x 8 heads x 100 x 100 floats is 80 MB."""
@@ -59,7 +61,7 @@ def attention_patterns(
     hooked = any(point.fwd_hooks for point in model.hook_dict.values())
     n_layers = len(cast(nn.ModuleList, model.blocks))
     if n_layers == 1 and not hooked and why_not_sparse(model, inputs.shape[1]) is None:
-        return SparseForward(cast(TransformerBridge, model)).first_pattern(inputs)[None]
+        return SparseForward(cast("TransformerBridge", model)).first_pattern(inputs)[None]
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers)]
     parts = []
     for rows in inputs.split(CHUNK):

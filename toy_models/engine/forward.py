@@ -8,15 +8,17 @@ Here it is hooks, so that the sparse step and the hooked forward can be given th
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
-from transformer_lens.model_bridge import TransformerBridge
 
 from probes.hooked.points import Hooked, Hooks, n_layers
 from toy_models.engine.sparse_step import Keep, SparseForward, why_not_sparse
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 Reader = Callable[[Tensor, Tensor], Tensor]
 """From a model's output for a batch and positions [supervised] to logits over tokens [batch supervised vocab]."""
@@ -74,9 +76,9 @@ def choose_forward(
     obstacle = why_not_sparse(model, n_pos)
     if dropout.embedding or dropout.residual:
         obstacle = "embedding and residual dropout give every token its own state"
-    if obstacle is not None or not isinstance(model, TransformerBridge):
-        return Choice(HookedForward(model, dropout, generator, read), "hooked", obstacle or "not a bridge")
-    return Choice(SparseForward(model), "sparse", "exact for this decoder")
+    if obstacle is not None:
+        return Choice(HookedForward(model, dropout, generator, read), "hooked", obstacle)
+    return Choice(SparseForward(cast("TransformerBridge", model)), "sparse", "exact for this decoder")
 
 
 @dataclass(frozen=True)

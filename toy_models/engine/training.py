@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from transformer_lens.model_bridge import TransformerBridge
 
 from probes.base import checkpoint
 from probes.hooked.points import Hooked
@@ -41,6 +41,9 @@ from toy_models.engine.training_run import (
 )
 from toy_models.engine.weights import load_weights, weights
 from toy_models.task import Batch, Task, is_causal
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 DIVERGED = 100.0
 """A training loss this many times that of guessing means the run has diverged."""
