@@ -1,14 +1,16 @@
 """Which token is it? From what a tokenizer gives to a batch of ids, and from a batch's numbers to a tidy table."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 TokenIds = Tensor | Sequence[int] | Sequence[Sequence[int]]
 """One text, or several of the same number of tokens."""
@@ -37,7 +39,7 @@ def as_batch(input_ids: TokenIds) -> Int[Tensor, "batch query"]:
 
 
 def token_labels(
-    ids: Int[Tensor, "batch query"], tokens: Sequence[Any] | None, tokenizer: PreTrainedTokenizerBase | None
+    ids: Int[Tensor, "batch query"], tokens: Sequence[Any] | None, tokenizer: "PreTrainedTokenizerBase | None"
 ) -> tuple[tuple[str, ...], ...] | None:
     """What every token is called: `tokens` as they are given, one text or several, or decoded one by one."""
     if tokens is None:

@@ -11,7 +11,7 @@ import tyro
 from interp.cli import parse
 from interp.console import Update, progress
 from interp.core.training_runs import train_in
-from toy_models.engine.recipe import Recipe, find_recipe, load_recipes
+from toy_models.engine.recipe import Recipe, find_recipe, load_recipes, recipes_of
 from toy_models.engine.training_run import Device, Evaluation, TrainResult
 from toy_models.task import Task, task_class
 
@@ -85,7 +85,7 @@ def _options(task_name: str, model: str = "") -> Any:
     """A dataclass with the task's and its recipe's options, flat on the command line."""
     flat = tyro.conf.arg(name="")
     recipe = find_recipe(task_name, model)
-    known = tuple(load_recipes()[task_name])
+    known = tuple(recipes_of(task_name))
     hints, default = get_type_hints(recipe.options), recipe.options()
     options = make_dataclass(
         "Options",

@@ -13,7 +13,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from interp.core.runs import read_config, run_directory
-from interp.figures.style import attention_map, save_figures, training_curves
 from probes import rows
 from probes.base import atomic
 from probes.hooked.points import Hooked
@@ -74,6 +73,8 @@ def train_in(
 
 def write_run(out: Path, task: Task, result: TrainResult, unit: str) -> None:
     """Writes rows, weights and figures of a finished run."""
+    from interp.figures.style import attention_map, save_figures, training_curves
+
     condition = condition_of(task)
     labels = {"run": task.name, "condition": condition, "unit": unit, "setting": ""}
     shown = SHOWN if result.test.inputs.ndim == 2 else 0

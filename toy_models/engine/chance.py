@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import binom
 
 from probes.hooked.points import Hooked
 from toy_models.engine.evaluation import teacher_forced_logits
@@ -44,6 +43,8 @@ class StepAccuracy:
 @torch.no_grad()
 def step_accuracy(model: Hooked, read: Reader, batch: Batch) -> StepAccuracy:
     """How often every step is right, and how often a constant guess would be."""
+    from scipy.stats import binom  # here because it takes most of a second
+
     right = teacher_forced_logits(HookedForward(model, read=read), batch).argmax(-1) == batch.answers
     n = len(batch)
     counts = [int(hits) for hits in right.sum(0)]

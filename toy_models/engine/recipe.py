@@ -17,7 +17,7 @@ import torch
 from probes.hooked.points import Hooked
 from toy_models.engine.forward import Reader
 from toy_models.engine.training_run import Device, Evaluation, TrainingRun, TrainResult, choose_device, complete
-from toy_models.task import Batch, Task, load_tasks
+from toy_models.task import Batch, Task, load_tasks, task_class
 
 
 @dataclass(frozen=True)
@@ -56,23 +56,25 @@ def register(task: str, recipe: Recipe) -> Recipe:
 
 
 def load_recipes() -> dict[str, dict[str, Recipe]]:
-    """Imports every family's `recipe.py` and `*_recipe.py` and every plug-in; returns recipes for all tasks."""
-    import toy_models
+    """The recipes of all tasks; imports every family's models."""
+    return {name: recipes_of(name) for name in load_tasks()}
+
+
+def recipes_of(task: str) -> dict[str, Recipe]:
+    """The recipes of one task, from `recipe.py` and `*_recipe.py` of its room; an unknown task is a ValueError."""
     from toy_models.engine.decoder_recipe import DECODER
 
-    tasks = load_tasks()
-    for module in pkgutil.walk_packages(toy_models.__path__, "toy_models."):
-        if module.name.endswith((".recipe", "_recipe")) and module.name != __name__:
-            importlib.import_module(module.name)
-    return {name: RECIPES.get(name) or {DECODER.model: DECODER} for name in tasks}
+    room = task_class(task).__module__.rpartition(".")[0]
+    if room.startswith("toy_models."):
+        for module in pkgutil.iter_modules(importlib.import_module(room).__path__):
+            if module.name == "recipe" or module.name.endswith("_recipe"):
+                importlib.import_module(f"{room}.{module.name}")
+    return RECIPES.get(task) or {DECODER.model: DECODER}
 
 
 def find_recipe(task: str, model: str = "") -> Recipe:
     """The recipe of a model for a task, by default the task's first; an unknown name lists the known ones."""
-    recipes = load_recipes()
-    if task not in recipes:
-        raise ValueError(f"unknown task {task!r}; the known tasks are {sorted(recipes)}")
-    of_task = recipes[task]
+    of_task = recipes_of(task)
     if model and model not in of_task:
         raise ValueError(f"{task} has no model {model!r}; its models are {', '.join(of_task)}")
     return of_task[model] if model else next(iter(of_task.values()))

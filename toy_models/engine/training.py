@@ -119,6 +119,8 @@ class Trainer:
         read: Reader = next_token_logits,
         device: Device | torch.device = "auto",
     ) -> None:
+        from transformer_lens.model_bridge import TransformerBridge
+
         self.task, self.config, self.device = task, config, choose_device(device)
         if isinstance(model, DecoderConfig | TransformerBridge) and not is_causal(task):
             raise ValueError(f"a decoder cannot see the later tokens that {task.name} depends on: train a causal one")
@@ -139,7 +141,7 @@ class Trainer:
         self.losses: list[float] = []
         self.history: list[Evaluation] = []
 
-    def _decoder(self, config: DecoderConfig) -> TransformerBridge:
+    def _decoder(self, config: DecoderConfig) -> "TransformerBridge":
         if (inputs := self.held_out.test.inputs).ndim != 2:
             raise ValueError(
                 f"a decoder reads one token at each position, a position of {self.task.name} has "

@@ -13,7 +13,6 @@ from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from transformer_lens.model_bridge import TransformerBridge
 
 from probes.hooked.points import Hooked
 from toy_models.engine.evaluation import exact_match, head_entropies, teacher_forced_logits
@@ -177,6 +176,8 @@ def choose_device(name: Device | torch.device = "auto") -> torch.device:
 
 def moved(model: AnyHooked, device: torch.device) -> AnyHooked:
     """The model itself, on `device`, without a word."""
+    from transformer_lens.model_bridge import TransformerBridge
+
     if isinstance(model, TransformerBridge):
         model.to(device, print_details=False)
     else:
