@@ -117,7 +117,9 @@ def effect_rows(
     return concat(tables)
 
 
-def resolved(clean: Float[Tensor, "*shape"], edited: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+def resolved(
+    clean: Float[Tensor, "#head batch step"], edited: Float[Tensor, "head batch step"]
+) -> Float[Tensor, "head batch step"]:
     """clean - edited, zero where the two differ by no more than rounding makes them: 64 units in the last place."""
     fall = clean - edited
     unit = torch.finfo(fall.dtype).eps * torch.maximum(clean.abs(), edited.abs()).clamp(min=1.0)

@@ -2,8 +2,9 @@
 
 An edit says which activations it replaces in one run. Until the layer where it begins its run is the unchanged one,
 so its copy is made there: at that layer's `hook_resid_pre` the unchanged batch, which goes along as long as it is
-needed, is repeated for each edit that begins. For the first layer, and for a model without that hook point, the
-inputs are repeated instead. The results are those of one run per edit, to rounding.
+needed, is repeated for each edit that begins. For the first layer, and for a model that is no bridge (which may read
+several layers at the end, all of one batch), the inputs are repeated instead. The results are those of one run per
+edit, to rounding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from transformer_lens.model_bridge import TransformerBridge
 
 from probes.hooked.points import Hooked, Hooks
 
@@ -60,7 +62,7 @@ def _forward(model: Hooked, inputs: Tensor, edits: Sequence[Edit]) -> Tensor:
     At every moment the batch holds a copy for each edit that has begun, then the unchanged one if it is still needed.
     """
     size = len(inputs)
-    begins = [edit.layer if _entrance(edit.layer) in model.hook_dict else 0 for edit in edits]
+    begins = [edit.layer if _grows(model, edit.layer) else 0 for edit in edits]
     hooks: Hooks = []
     for layer in sorted(set(begins) - {0}):
         copies = begins.count(layer) + (layer < begins[-1])
@@ -70,6 +72,10 @@ def _forward(model: Hooked, inputs: Tensor, edits: Sequence[Edit]) -> Tensor:
         hooks.append((name, lambda activation, hook, changes=changes: _changed(activation, size, changes)))
     copies = begins.count(0) + (begins[-1] > 0)
     return model.run_with_hooks(_grown(inputs, size, copies), fwd_hooks=hooks)
+
+
+def _grows(model: Hooked, layer: int) -> bool:
+    return isinstance(model, TransformerBridge) and _entrance(layer) in model.hook_dict
 
 
 def _entrance(layer: int) -> str:

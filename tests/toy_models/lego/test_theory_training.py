@@ -167,5 +167,5 @@ def test_entries_by_hand():
 
 
 def test_impossible_descents_are_refused():
-    with pytest.raises(ValueError, match="positive lr, steps and sentences"):
+    with pytest.raises(ValueError, match="positive lr, updates and sentences"):
         Descent(lr=0.0, n_updates=1, batch=1)

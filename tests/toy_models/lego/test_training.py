@@ -102,7 +102,7 @@ def test_a_self_labelled_stage_learns_from_the_model_as_it_was():
     assert 0 <= accuracy < 1
 
 
-@pytest.mark.parametrize("wrong", [{"length": 0}, {"steps": 0}, {"lr": -1.0}, {"attention_lr": float("nan")}])
+@pytest.mark.parametrize("wrong", [{"length": 0}, {"updates": 0}, {"lr": -1.0}, {"attention_lr": float("nan")}])
 def test_impossible_stages_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Stage(**wrong)
