@@ -10,6 +10,7 @@ find_claims, run_claim              the claims by id; run one where it stopped, 
 Verdict, judged                     an outcome with its interval; the one that an interval implies
 Interval, bootstrap_mean, paired_difference    intervals over seeds or problems; many more in `interp.statistics`
 contrast, Side                      two conditions, head by head, paired by problem
+load_run                            a finished `cotlens train`: model, task, test inputs
 attention_map, training_curves      figures of a toy model's rows
 write_report                        one HTML page from run directories
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from interp.core.claim import register as register_claim
     from interp.core.contrast import Side, contrast
     from interp.core.sweep import run_claim
+    from interp.core.training_runs import load_run
     from interp.core.verdict import Verdict, judged
     from interp.figures.style import attention_map, training_curves
     from interp.report.page import write_report
@@ -42,6 +44,7 @@ __all__ = [
     "contrast",
     "find_claims",
     "judged",
+    "load_run",
     "paired_difference",
     "register_claim",
     "run_claim",

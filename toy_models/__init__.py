@@ -1,8 +1,9 @@
 """Toy transformers as hooked models: the papers' synthetic tasks, models and training.
 
-    from toy_models import DecoderConfig, Parity, TrainConfig, train
+    from toy_models import Parity, TreeParity, train_task
 
-    result = train(Parity(n=20, k=3), DecoderConfig(d_model=64), TrainConfig(seed=0))
+    decoder = train_task(Parity(n=20, k=3)).model  # the standard decoder, a TransformerLens model
+    theory = train_task(TreeParity(), "theory").model  # kim2024's theory model, hooked alike
 
 task                           room          the paper that asks
 Parity                         parity        wen2024, "From Sparse Dependence to Sparse Attention"
@@ -13,7 +14,9 @@ KFold, KFoldCot                kfold         wang2025, "Learning Compositional F
 
 Task, Batch, UNSUPERVISED, register_task      what a task is, and how yours becomes known to the command line
 DecoderConfig, hooked_decoder                 the standard decoder, a TransformerLens model
-TrainConfig, train                            one training run
+train_task                                    any task by one of its models; `cotlens train --help` lists them
+TrainConfig, train                            a decoder, or any hooked model of your own, on any task
+load_weights                                  weights of a run into a model
 attention_patterns                            what every head attends to
 attention_rows, outcome_rows, training_rows   the run as rows of the table
 
@@ -27,8 +30,10 @@ from probes.base.lazy import lazy_names
 if TYPE_CHECKING:
     from toy_models.engine.decoder import DecoderConfig, hooked_decoder
     from toy_models.engine.evaluation import attention_patterns
+    from toy_models.engine.recipe import train_task
     from toy_models.engine.run_rows import attention_rows, outcome_rows, training_rows
     from toy_models.engine.training import TrainConfig, train
+    from toy_models.engine.weights import load_weights
     from toy_models.incontext.task import IncontextCot
     from toy_models.incontext.tokens_task import IncontextTokens
     from toy_models.kfold.cot_task import KFoldCot
@@ -55,9 +60,11 @@ __all__ = [
     "attention_patterns",
     "attention_rows",
     "hooked_decoder",
+    "load_weights",
     "outcome_rows",
     "register_task",
     "train",
+    "train_task",
     "training_rows",
 ]
 __getattr__, __dir__ = lazy_names(

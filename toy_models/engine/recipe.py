@@ -1,7 +1,7 @@
 """Which models can learn a task, and how is each trained? One registry of recipes, by task and model.
 
 A recipe is one file, `recipe.py` of a family's room, with one `register` for each task and model. The command line,
-`train` below, reloading a run and the probes all work from it: a new model gets all of them. A task without a recipe
+`train_task` below, reloading a run and the probes all work from it: a new model gets all of them. A task without a recipe
 (a plug-in, say) has the standard decoder.
 """
 
@@ -86,7 +86,7 @@ def identity(task: Task, recipe: Recipe, options: Any) -> dict[str, Any]:
     return {"task": task.name, "parameters": asdict(task), "model": recipe.model, **parts}  # pyright: ignore
 
 
-def train(
+def train_task(
     task: Task,
     model: str = "",
     options: Any = None,
@@ -98,7 +98,7 @@ def train(
 ) -> TrainResult:
     """Trains one of the task's models by its recipe, with the recipe's default options if none are given.
 
-    `train(Parity(n=20, k=3))` trains a decoder, `train(TreeParity(), "theory")` the theory model. The options are an
+    `train_task(Parity(n=20, k=3))` trains a decoder, `train_task(TreeParity(), "theory")` the theory model. The options are an
     instance of `find_recipe(task.name, model).options`. With a `checkpoint` a run that was killed is taken up again.
     """
     recipe = find_recipe(task.name, model)

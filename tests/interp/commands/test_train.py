@@ -11,7 +11,7 @@ from interp.core.training_runs import load_run
 from probes import rows
 from toy_models.engine.evaluation import teacher_forced_logits
 from toy_models.engine.forward import HookedForward
-from toy_models.engine.recipe import load_recipes, train
+from toy_models.engine.recipe import load_recipes, train_task
 from toy_models.task import task_class
 
 HELD = ["--n-validation", "16", "--n-test", "48"]
@@ -151,7 +151,7 @@ def test_the_python_call_trains_as_the_command_does(trained):
     options = run.recipe.options(
         **{part: type(getattr(run.recipe.options(), part))(**config[part]) for part in ("training", "run")}
     )
-    result = train(run.task, run.recipe.model, options, device="cpu")
+    result = train_task(run.task, run.recipe.model, options, device="cpu")
     assert all(torch.equal(a, b) for a, b in zip(result.model.parameters(), run.model.parameters(), strict=True))
 
 

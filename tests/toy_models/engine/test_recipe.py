@@ -8,7 +8,7 @@ import torch
 
 from toy_models.engine.decoder import DecoderConfig
 from toy_models.engine.loop_run import RunConfig
-from toy_models.engine.recipe import RECIPES, find_recipe, load_recipes, register, train
+from toy_models.engine.recipe import RECIPES, find_recipe, load_recipes, register, train_task
 from toy_models.engine.training import TrainConfig, Trainer
 from toy_models.engine.training_run import complete
 from toy_models.kfold.encoder import EncoderConfig
@@ -64,7 +64,7 @@ def test_unknown_names_list_the_known():
     with pytest.raises(ValueError, match="kfold has no model 'gpt'; its models are encoder, theory"):
         find_recipe("kfold", "gpt")
     with pytest.raises(ValueError, match="kfold by theory takes options TheoryOptions, got EncoderOptions"):
-        train(KFold(), "theory", ENCODER)
+        train_task(KFold(), "theory", ENCODER)
 
 
 @pytest.mark.parametrize("case", LONG)
