@@ -1,8 +1,8 @@
 """Which models can learn a task, and how is each trained? One registry of recipes, by task and model.
 
 A recipe is one file, `recipe.py` of a family's room, with one `register` for each task and model. The command line,
-`train_task` below, reloading a run and the probes all work from it: a new model gets all of them. A task without a recipe
-(a plug-in, say) has the standard decoder.
+`train_task` below, reloading a run and the probes all work from it: a new model gets all of them. A task without a
+recipe (a plug-in, say) has the standard decoder.
 """
 
 import importlib
@@ -98,8 +98,9 @@ def train_task(
 ) -> TrainResult:
     """Trains one of the task's models by its recipe, with the recipe's default options if none are given.
 
-    `train_task(Parity(n=20, k=3))` trains a decoder, `train_task(TreeParity(), "theory")` the theory model. The options are an
-    instance of `find_recipe(task.name, model).options`. With a `checkpoint` a run that was killed is taken up again.
+    `train_task(Parity(n=20, k=3))` trains a decoder, `train_task(TreeParity(), "theory")` the theory model. The
+    options are an instance of `find_recipe(task.name, model).options`. With a `checkpoint` a run that was killed is
+    taken up again.
     """
     recipe = find_recipe(task.name, model)
     options = recipe.options() if options is None else options
