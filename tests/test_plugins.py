@@ -124,7 +124,7 @@ def test_an_installed_distribution_adds_a_task_a_condition_and_a_claim(install):
 
 def test_a_statistic_is_found_by_an_entry_point_alone(install):
     install(outside_statistic=STATISTIC)
-    assert find_metric("outside_mass_mean").label == "mass outside, mean"
+    assert find_metric("outside_mass_mean").label == "mean of the mass outside"
     with pytest.raises(ValueError, match=r"unknown metric 'nothing'.*outside_mass_mean"):
         find_metric("nothing")
 

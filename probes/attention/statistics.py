@@ -92,7 +92,7 @@ class Metric:
 
     @property
     def label(self) -> str:
-        return f"{self.statistic.label}, {REDUCTIONS[self.reduction]}"
+        return f"{REDUCTIONS[self.reduction]} of the {self.statistic.label}"
 
 
 STATISTICS: dict[str, Statistic] = {}

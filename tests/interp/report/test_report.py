@@ -203,8 +203,8 @@ def test_the_menu_is_the_registry_and_every_metric_has_its_own_digits(tmp_path):
     rows.write(tmp_path / "rows.parquet", rows.concat([table, more]))
     (one,) = pretrained_data(read_runs([tmp_path]))
     assert [name for name, *_ in one["metrics"]] == [*DEFAULT_METRICS, "effective_keys_mean"]
-    assert one["metrics"][0] == ["min", "normalised entropy, minimum", "", 0.0, 1.0, "lower"]
-    assert one["metrics"][-1] == ["effective_keys_mean", "effective number of keys, mean", "keys", 1.0, None, "lower"]
+    assert one["metrics"][0] == ["min", "minimum of the normalised entropy", "", 0.0, 1.0, "lower"]
+    assert one["metrics"][-1][1:] == ["mean of the effective number of keys", "keys", 1.0, None, "lower"]
     assert [of_metric["dtype"] for of_metric in one["values"]] == ["u2"] * 7 + ["f4"]
     assert {one["metrics"][test["metric"]][0] for test in one["tests"]} >= {"effective_keys_mean"}
 

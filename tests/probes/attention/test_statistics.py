@@ -147,7 +147,7 @@ def test_metrics_of_the_pretrained_half_keep_their_names_and_come_first():
     )
     assert find_metric("sink_excluded_mean").reduction == "mean"
     assert statistics_of(["sink_mass", "min", "mean"]) == ("sink_mass", "normalised_entropy")
-    assert find_metric("effective_keys_q10").label == "effective number of keys, 10% quantile"
+    assert find_metric("effective_keys_q10").label == "10% quantile of the effective number of keys"
     assert all(metric.statistic.label and metric.name == name for name, metric in known_metrics().items())
 
 
