@@ -18,7 +18,7 @@ train_task                                    any task by one of its models; `co
 TrainConfig, train                            a decoder, or any hooked model of your own, on any task
 load_weights                                  weights of a run into a model
 attention_patterns                            what every head attends to
-attention_rows, outcome_rows, training_rows   the run as rows of the table
+outcome_rows, training_rows                   the run as rows of the table
 
 What every task shares is in `toy_models.engine`. Names are imported when they are first used.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toy_models.engine.decoder import DecoderConfig, hooked_decoder
     from toy_models.engine.evaluation import attention_patterns
     from toy_models.engine.recipe import train_task
-    from toy_models.engine.run_rows import attention_rows, outcome_rows, training_rows
+    from toy_models.engine.run_rows import outcome_rows, training_rows
     from toy_models.engine.training import TrainConfig, train
     from toy_models.engine.weights import load_weights
     from toy_models.incontext.task import IncontextCot
@@ -58,7 +58,6 @@ __all__ = [
     "TrainConfig",
     "TreeParity",
     "attention_patterns",
-    "attention_rows",
     "hooked_decoder",
     "load_weights",
     "outcome_rows",

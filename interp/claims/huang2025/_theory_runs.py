@@ -95,11 +95,13 @@ class TheoryRun:
 
 def one_step_model(run: TheoryRun) -> "tuple[LegoTheory, dict[str, float]]":
     """A model after stage 1, which learned variables and states on sentences of length 1; and its last losses."""
+    from toy_models.engine.training_run import choose_device, moved
     from toy_models.lego.task import ANSWERED, STATE
     from toy_models.lego.theory_model import LegoTheory, LegoTheoryConfig
     from toy_models.lego.theory_training import Descent, train_slot
 
-    model = LegoTheory(run.d, LegoTheoryConfig(m=run.m, clip=run.clip), run.generator("weights"))
+    fresh = LegoTheory(run.d, LegoTheoryConfig(m=run.m, clip=run.clip), run.generator("weights"))
+    model = moved(fresh, choose_device("auto"))
     lr, n_steps = STATE_DESCENT[run.group]
     variables = train_slot(model, run.task, ANSWERED, Descent(1.0, 60, 144), run.generator("variables"))
     states = train_slot(model, run.task, STATE, Descent(lr, round(run.first * n_steps), 144), run.generator("states"))
