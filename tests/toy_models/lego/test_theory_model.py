@@ -97,7 +97,7 @@ def test_the_loss_is_that_of_the_models_own_softmax():
 
 def smoothed_relu(x: torch.Tensor, rho: float, power: int) -> torch.Tensor:
     """sReLU (Definition 3.4)."""
-    return (x.clamp(0, rho) / rho) ** power * (rho / power) + (x - rho).clamp_min(0)
+    return (x.clamp(0, rho) / rho) ** power * (rho / power) + torch.relu(x - rho)
 
 
 def test_the_smoothed_relu_by_its_branches():
