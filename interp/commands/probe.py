@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def probe_rows(run: FinishedRun, options: Probe, say: Callable[[int, str], None]) -> pd.DataFrame:
-    """All probes that apply to the model, as one table; what does not is said in a sentence."""
+    """All probes as one table; first of all, whether the model has learned anything."""
     labels = {"run": run.task.name, "condition": condition_of(run.task), "unit": run.unit, "setting": ""}
     learned = step_accuracy(run.model, run.read, run.test)
     for sentence in learned.sentences():
@@ -95,15 +95,11 @@ def probe_rows(run: FinishedRun, options: Probe, say: Callable[[int, str], None]
     causal = causal_rows(run, run.test[: options.edited], labels, options.seed)
     say(2, "causal")
     rng = np.random.default_rng(options.seed)
-    linear = []
-    if residual_names(run.model):
-        linear = list(state_probes(run.model, run.untrained, run.task, run.test[: options.inputs], rng))
-    else:
-        print(f"no linear probes: {type(run.model).__name__} has no residual stream to decode from", flush=True)
+    linear = list(state_probes(run.model, run.untrained, run.task, run.test[: options.inputs], rng))
     say(3, f"linear: {len(linear)} probes at {len(residual_names(run.model))} hook points")
     steps = run.test.supervised.tolist()
     tables = [accuracy_rows(learned, labels), attention_rows(attention, steps, labels), causal]
-    tables += [state_rows(linear, labels)] if linear else []
+    tables.append(state_rows(linear, labels))
     if options.metrics:
         found = head_metrics(run.model, run.test.inputs, options.metrics, is_causal(run.task))
         tables.append(metric_rows(found, run.test.inputs.shape[1], labels))

@@ -66,8 +66,6 @@ def _attention(rows: pd.DataFrame) -> list[dict[str, Any]]:
 def _linear(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """For every state the probes at the step that answers it; without CoT, at the last step."""
     found = with_settings(rows[rows["metric"].str.startswith("probe_")])
-    if found.empty:
-        return []
     steps = rows.loc[rows["metric"] == "top1_hit", "query"].drop_duplicates().sort_values().tolist()
     wide = found.pivot_table(
         index=["state", "layer", "hook", "pos"], columns="metric", values="value", sort=False

@@ -133,11 +133,9 @@ def test_a_run_is_probed(trained, tmp_path, capsys):
     assert main(["probe", str(out), "--inputs", "40", "--edited", "8", "--out", str(probed)]) == 0
     said = capsys.readouterr().out
     table = rows.read(probed / "rows.parquet")
-    assert {"accuracy", "chance", "top1_hit", "step_accuracy", "effect_p"} <= set(table["metric"])
-    has_stream = "probe_accuracy" in set(table["metric"])
-    assert has_stream == ("no linear probes" not in said)
-    assert has_stream == (probed / "figures" / "decodable.png").exists()
-    assert has_stream == (not name.endswith("theory") or name == "kfold theory")
+    found = {"accuracy", "chance", "top1_hit", "step_accuracy", "effect_p", "probe_accuracy"}
+    assert found <= set(table["metric"])
+    assert (probed / "figures" / "decodable.png").exists()
     assert ("WARNING: the model is at chance" in said) or name in SOLVED or "at chance at the steps" in said
     assert said.index("accuracy ") < said.index("Attention at the steps")
 
