@@ -16,9 +16,8 @@ Task, Batch, UNSUPERVISED, register_task      what a task is, and how yours beco
 DecoderConfig, hooked_decoder                 the standard decoder, a TransformerLens model
 train_task                                    any task by one of its models; `cotlens train --help` lists them
 TrainConfig, train                            a decoder, or any hooked model of your own, on any task
-load_weights                                  weights of a run into a model
 attention_patterns                            what every head attends to
-outcome_rows, training_rows                   the run as rows of the table
+attention_rows, outcome_rows, training_rows   the run as rows of the table
 
 What every task shares is in `toy_models.engine`. Names are imported when they are first used.
 """
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
     from toy_models.engine.decoder import DecoderConfig, hooked_decoder
     from toy_models.engine.evaluation import attention_patterns
     from toy_models.engine.recipe import train_task
-    from toy_models.engine.run_rows import outcome_rows, training_rows
+    from toy_models.engine.run_rows import attention_rows, outcome_rows, training_rows
     from toy_models.engine.training import TrainConfig, train
-    from toy_models.engine.weights import load_weights
     from toy_models.incontext.task import IncontextCot
     from toy_models.incontext.tokens_task import IncontextTokens
     from toy_models.kfold.cot_task import KFoldCot
@@ -58,8 +56,8 @@ __all__ = [
     "TrainConfig",
     "TreeParity",
     "attention_patterns",
+    "attention_rows",
     "hooked_decoder",
-    "load_weights",
     "outcome_rows",
     "register_task",
     "train",

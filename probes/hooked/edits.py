@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
-from transformer_lens.model_bridge import TransformerBridge
 
 from probes.hooked.points import Hooked, Hooks
 
@@ -84,6 +83,7 @@ def _entrance(layer: int) -> str:
 
 def _grown(batch: Tensor, size: int, copies: int) -> Tensor:
     """`batch` with its last `size` rows, the unchanged ones, `copies` times."""
+
     last = batch[-size:]
     return torch.cat([batch[:-size], last.repeat(copies, *([1] * (batch.ndim - 1)))])
 
