@@ -74,6 +74,8 @@ def _forward(model: Hooked, inputs: Tensor, edits: Sequence[Edit]) -> Tensor:
 
 
 def _grows(model: Hooked, layer: int) -> bool:
+    from transformer_lens.model_bridge import TransformerBridge
+
     return isinstance(model, TransformerBridge) and _entrance(layer) in model.hook_dict
 
 
