@@ -1,5 +1,6 @@
 """Pretrained models: problems, conditions, and the exact entropy of every head.
 
+    from pathlib import Path
     from hf_analysis import load_model, load_problems, measure
 
     model, problems = load_model("builtin"), load_problems("builtin", limit=8)

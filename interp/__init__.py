@@ -1,5 +1,6 @@
 """Is the claim true? Claims, statistics, figures, run store and command line.
 
+    from pathlib import Path
     from interp import find_claims, run_claim
 
     (claim,) = find_claims(["wen2024/fig2"])

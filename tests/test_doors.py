@@ -143,3 +143,20 @@ def test_what_did_not_move_is_still_found():
         toy_models.UNSUPERVISED, toy_models.Batch, toy_models.register_task,
     )  # fmt: skip
     assert rows.table
+
+
+def test_an_error_inside_an_exported_module_is_not_taken_for_a_missing_name(tmp_path, monkeypatch):
+    package = tmp_path / "outside_lazy"
+    package.mkdir()
+    (package / "broken.py").write_text("import torch\nthing = torch.no_such_name\n")
+    (package / "__init__.py").write_text(
+        "from typing import TYPE_CHECKING\nfrom probes.base.lazy import lazy_names\n"
+        "if TYPE_CHECKING:\n    from outside_lazy.broken import thing\n"
+        "__getattr__, __dir__ = lazy_names(__name__, __file__)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(EXPORTS, "outside_lazy", {})
+    module = importlib.import_module("outside_lazy")
+    with pytest.raises(ImportError, match=r"importing outside_lazy.broken failed: .*no_such_name") as caught:
+        module.thing  # noqa: B018
+    assert isinstance(caught.value.__cause__, AttributeError)

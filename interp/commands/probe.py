@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import pandas as pd
 import torch
 import tyro
@@ -20,6 +19,7 @@ from probes import rows
 from probes.attention.dependence import without_self
 from probes.attention.statistics import find_metric
 from probes.base import atomic
+from probes.base.streams import numpy_stream, torch_stream
 from probes.hooked.causal import ablate_heads, head_places, knock_out_by_head, patch_edges, patch_heads, unchanged
 from probes.hooked.points import residual_names
 from toy_models.engine.chance import step_accuracy
@@ -94,7 +94,7 @@ def probe_rows(run: FinishedRun, options: Probe, say: Callable[[int, str], None]
     say(1, "attention")
     causal = causal_rows(run, run.test[: options.edited], labels, options.seed)
     say(2, "causal")
-    rng = np.random.default_rng(options.seed)
+    rng = numpy_stream(options.seed, "linear probes")
     linear = list(state_probes(run.model, run.untrained, run.task, run.test[: options.inputs], rng))
     say(3, f"linear: {len(linear)} probes at {len(residual_names(run.model))} hook points")
     steps = run.test.supervised.tolist()
@@ -108,7 +108,7 @@ def probe_rows(run: FinishedRun, options: Probe, say: Callable[[int, str], None]
 
 def causal_rows(run: FinishedRun, batch: Batch, labels: dict, seed: int) -> pd.DataFrame:
     """Knockouts of every step, then every head's knockout, ablations and patches with their effects."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch_stream(seed, "causal probes")
     model, inputs, read = run.model, batch.inputs, read_margins(batch, run.read)
     places, clean = head_places(model), unchanged(model, inputs, read)
     needed = without_self(run.task.dependencies(batch))

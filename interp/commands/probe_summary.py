@@ -32,23 +32,23 @@ def summary(rows: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
 
 
 def _accuracy(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    found = with_settings(rows[rows["metric"].isin(["accuracy", "chance", "above_chance"])])
-    wide = found.pivot_table(index="at", columns="metric", values="value")
+    found = with_settings(rows[rows["metric"].isin(["accuracy_at_step", "chance", "above_chance"])])
+    wide = found.pivot_table(index="step", columns="metric", values="value")
     return [
         {
-            "step": int(at) + 1,
-            "accuracy": round(of["accuracy"], 3),
+            "step": int(step) + 1,
+            "accuracy": round(of["accuracy_at_step"], 3),
             "chance": round(of["chance"], 3),
             "learned": "yes" if of["above_chance"] else "no: at chance",
         }
-        for at, of in wide.iterrows()
+        for step, of in wide.iterrows()
     ]  # pyright: ignore[reportReturnType]
 
 
 def _attention(rows: pd.DataFrame) -> list[dict[str, Any]]:
     lines = []
     for (layer, head), of in rows[rows["metric"] == "top1_hit"].groupby(["layer", "head"]):
-        here = rows[(rows["layer"] == layer) & (rows["head"] == head)]
+        here = rows[(rows["layer"] == layer) & (rows["head"] == head) & (rows["query"] >= 0)]
         means = here.groupby("metric")["value"].mean()
         lines.append(
             {

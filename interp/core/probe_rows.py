@@ -23,10 +23,10 @@ KNOCKOUTS = ("at_step", "everywhere", "random")
 
 
 def accuracy_rows(found: StepAccuracy, labels: Mapping[str, Any]) -> pd.DataFrame:
-    """The accuracy of every step (setting `at`) on the test inputs, and that of the best constant guess."""
-    settings = [_joined(labels, at=step) for step in range(len(found.accuracy))]
+    """The accuracy of every step (setting `step`) on the test inputs, and that of the best constant guess."""
+    settings = [_joined(labels, step=step) for step in range(len(found.accuracy))]
     place = {**labels, "scope": "test", "setting": settings, "n_tokens": found.n_inputs}
-    values = {"accuracy": found.accuracy, "chance": found.chance, "above_chance": map(float, found.above)}
+    values = {"accuracy_at_step": found.accuracy, "chance": found.chance, "above_chance": map(float, found.above)}
     return concat(table(metric=metric, value=list(column), **place) for metric, column in values.items())
 
 

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from interp.core.reproduce import command
 from interp.core.runs import read_config, run_directory
 from probes import rows
 from probes.base import atomic
@@ -109,8 +110,8 @@ def load_run(directory: Path | str) -> FinishedRun:
         raise ValueError(f"{directory} is a run of {kind}, not of cotlens train: its config has no {missing[0]!r}")
     stored = directory / WEIGHTS
     if not stored.is_file():
-        command = f"cotlens train {config['task']} --out {directory} --resume"
-        raise ValueError(f"{directory} has no {WEIGHTS}: finish it with {command} and the options in its config.json")
+        again = command("train", config["task"], options={"model": config.get("model")}, out=str(directory))
+        raise ValueError(f"{directory} has no {WEIGHTS}: finish it with {again} --resume and its config's options")
     kind = task_class(config["task"])
     recipe = find_recipe(config["task"], config.get("model", ""))
     try:

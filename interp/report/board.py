@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from interp.core.claim import Claim, citation
+from interp.core.reproduce import command
 from interp.core.verdict import Verdict
 from interp.report.forest import Forest, forest
 from interp.report.sections import Picture, facts, paragraphs, pictures
@@ -108,7 +109,7 @@ def card(claim: Claim, copy: int = 1, run: Run | None = None, judgement: Judgeme
         id=claim.id,
         anchor="claim-" + claim.id.replace("/", "-") + (f":{copy}" if copy > 1 else ""),
         sentence=claim.sentence,
-        command=f"cotlens claims run {claim.id}",
+        command=command("claims", "run", claim.id),
         test=paragraphs(claim.test),
         deviations=paragraphs(claim.deviations),
     )

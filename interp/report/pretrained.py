@@ -34,17 +34,9 @@ def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
     return sorted(sets, key=lambda one: (len(one["conditions"]) < 2, -len(one["units"])))
 
 
-def _shared() -> list[str]:
-    """Metrics called as their statistic: toy runs have rows of that name for single queries."""
-    return [name for name, metric in known_metrics().items() if name == metric.statistic.name]
-
-
 def _metric_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of metrics by head. One with a shared name needs another metric measured at the same place."""
-    table = table[table["metric"].isin(list(known_metrics())) & (table["layer"] >= 0)]
-    shared = table["metric"].isin(_shared())
-    places = pd.MultiIndex.from_frame(table[[name for name in ("run", "scope", "setting", "query") if name in table]])
-    return table[~shared | places.isin(places[~shared])]
+    """The rows of metrics by head: those of single queries, which toy runs have under the same names, are others."""
+    return table[table["metric"].isin(list(known_metrics())) & (table["layer"] >= 0) & (table["query"] < 0)]
 
 
 def _menu(name: str, metric: Metric) -> list[Any]:
@@ -78,7 +70,7 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
     index = [pd.Categorical(table[name], categories=places).codes for name, places in axes]
     values = np.full([*(len(places) for _, places in axes), n_layers, n_heads], np.nan)
     values[(*index, table["layer"].to_numpy(), table["head"].to_numpy())] = table["value"].to_numpy()
-    lengths = table[~table["metric"].isin(_shared())].groupby(["scope", "condition"])["n_tokens"].mean()
+    lengths = table.groupby(["scope", "condition"])["n_tokens"].mean()
     return {
         "name": visible(label),
         "layers": n_layers,

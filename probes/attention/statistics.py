@@ -2,14 +2,16 @@
 
 To add a statistic, write ONE file in `probes/attention/known/`, or a plug-in (`probes.base.plugins`), or a cell:
 
-    @register(label="effective number of keys", unit="keys", reductions=("min", "mean"), low=1.0, sparser="lower")
-    def effective_keys(entropy: Values) -> Values:
-        "exp(H): over how many keys a row would spread evenly to have its entropy."
-        return entropy.exp()
+    from probes import register_statistic
+
+    @register_statistic(label="unused keys", unit="keys", reductions=("min", "mean"), sparser="higher")
+    def unused_keys(entropy, n_visible):
+        "Visible keys minus exp(H), the effective number of keys."
+        return n_visible - entropy.exp()
 
 The names of its parameters say what it is computed from: QUANTITIES, fields of `probes.attention.row.RowStatistics`,
 each [batch head query]. A *metric* is a statistic with a reduction over the tokens of a text that see at least two
-keys; here they are `effective_keys_min` and `effective_keys_mean`. Nothing else has to be edited: the metrics can be
+keys; here they are `unused_keys_min` and `unused_keys_mean`. Nothing else has to be edited: the metrics can be
 asked for with `--metrics` of `cotlens entropy` and `cotlens probe`, their rows can be contrasted, the report's menu
 shows them with label and unit, and `hf_analysis.record` gives the statistic token by token.
 
@@ -124,6 +126,15 @@ def register(
 
 
 def _check(new: Statistic) -> None:
+    if not (new.name.isidentifier() and new.label.strip() and new.sparser in ("lower", "higher")):
+        raise ValueError(
+            f"statistic {new.name!r} needs a function's name, a label ({new.label!r}) and sparser 'lower' or 'higher'"
+        )
+    if new.high is not None and not new.low < new.high:
+        raise ValueError(f"statistic {new.name!r}: low {new.low:g} must be below high {new.high:g}")
+    wrong = [metric.name for metric in new.metrics if not metric.name.isidentifier()]
+    if wrong:
+        raise ValueError(f"statistic {new.name!r}: {wrong[0]!r} cannot be a metric's name; use letters, digits and _")
     for known, given, kind in ((QUANTITIES, new.reads, "quantity"), (REDUCTIONS, new.reductions, "reduction")):
         unknown = [name for name in given if name not in known]
         if unknown or not given:

@@ -36,7 +36,10 @@ def lazy_names(
         if name not in exports:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, original = exports[name]
-        value = getattr(importlib.import_module(module), original)
+        try:
+            value = getattr(importlib.import_module(module), original)
+        except AttributeError as error:  # left as it is, it would read as "no such name"
+            raise ImportError(f"{package}.{name}: importing {module} failed: {error}") from error
         setattr(sys.modules[package], name, value)  # found without this function from now on
         return value
 

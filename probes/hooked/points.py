@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Int, Shaped
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
@@ -56,6 +56,18 @@ def n_layers(model: Hooked) -> int:
 def n_heads(model: Hooked) -> int:
     """The number of attention heads in each layer."""
     return cast(HookedConfig, model.cfg).n_heads
+
+
+def visible_keys(model: Hooked, n_pos: int, causal: bool, device: torch.device) -> Int[Tensor, "pos"]:
+    """How many keys each query sees: what the model says, else those up to its own position, or all of them.
+
+    A model that masks otherwise has a method `n_visible(n_pos)`; a row is normalised by what it could look at.
+    """
+    own = getattr(model, "n_visible", None)
+    if own is not None:
+        return own(n_pos).to(device)
+    seen = torch.arange(1, n_pos + 1, device=device)
+    return seen if causal else torch.full_like(seen, n_pos)
 
 
 def pattern_name(layer: int) -> str:

@@ -11,7 +11,7 @@ import torch
 import transformer_lens.patching as lens
 from torch import Tensor
 
-from probes.hooked.points import Hooked
+from probes.hooked.points import Hooked, visible_keys
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
 from toy_models.engine.weights import load_weights, weights
 from toy_models.incontext.task import IncontextCot
@@ -24,7 +24,7 @@ from toy_models.lego.task import Lego
 from toy_models.lego.theory_model import LegoTheory, LegoTheoryConfig
 from toy_models.parity.task import Parity
 from toy_models.parity.theory_model import SimplifiedBlock, random_embedding
-from toy_models.task import Task
+from toy_models.task import Task, is_causal
 from toy_models.tree_parity.forest import Forest
 from toy_models.tree_parity.task import TreeParity
 from toy_models.tree_parity.theory_model import PositionAttention
@@ -202,3 +202,19 @@ def test_transformer_lens_patches_every_model_as_a_loop_by_hand_does(case, point
     assert (expected - metric(case.model(case.corrupted))).abs().max() > 1e-4 or (
         case.name == "PositionAttention" and point == "hook_pattern"  # the same for all inputs
     )
+
+
+def test_a_row_is_normalised_by_the_keys_that_it_sees(case):
+    """Softmax gives every visible key some weight, so the keys of a row can be counted."""
+    expected = visible_keys(case.model, case.n_pos, is_causal(case.task), torch.device("cpu"))
+    _, cache = case.model.run_with_cache(case.clean)
+    for name in case.hook_names("hook_pattern"):
+        seen = (cache[name] > 0).sum(-1)
+        assert torch.equal(seen, expected.expand_as(seen)), name
+
+
+def test_a_mask_by_level_is_counted_too():
+    model = PositionAttention(Forest.of([TREE]), mask="level")
+    _, cache = model.run_with_cache(TREE.sample(2, generator()).inputs)
+    seen = (cache["blocks.0.attn.hook_pattern"][0, 0] > 0).sum(-1)
+    assert torch.equal(visible_keys(model, TREE.n_ctx, True, torch.device("cpu")), seen)

@@ -53,6 +53,8 @@ def step_accuracy(model: Hooked, read: Reader, batch: Batch) -> StepAccuracy:
     return StepAccuracy(
         accuracy=tuple(hits / n for hits in counts),
         chance=tuple(chance),
-        above=tuple(tail < LEVEL / len(tails) or guess == 1 for tail, guess in zip(tails, chance)),
+        above=tuple(
+            tail < LEVEL / len(tails) or hits == n * guess == n for tail, guess, hits in zip(tails, chance, counts)
+        ),
         n_inputs=n,
     )

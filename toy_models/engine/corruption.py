@@ -53,12 +53,19 @@ def corrupted_pairs(task: Task, batch: Batch, query: int, generator: torch.Gener
 def _exchanged(
     inputs: Shaped[Tensor, "batch pos *features"], key: Int[Tensor, "batch"], generator: torch.Generator
 ) -> Shaped[Tensor, "batch pos *features"]:
-    """The inputs with what another one, drawn uniformly, has at the position `key`."""
+    """The inputs with what another one has at the position `key`: the next, from a drawn one on, that differs there.
+
+    An input stays as it is if all others have the same there.
+    """
     size = len(inputs)
     if size < 2:
         raise ValueError("one input arrived; what stands at a position is taken from another one: give at least two")
     row = torch.arange(size, device=inputs.device)
-    other = (row + torch.randint(1, size, (size,), generator=generator).to(inputs.device)) % size
+    start = torch.randint(1, size, (size,), generator=generator).to(inputs.device)
+    others = (row[:, None] + (start[:, None] + row - 1) % (size - 1) + 1) % size  # [input turn], all but itself first
+    there = inputs[others, key[:, None]].flatten(2)
+    differs = (there != inputs[row, key].flatten(1)[:, None]).any(-1)
+    other = others.gather(1, differs.int().argmax(1, keepdim=True)).squeeze(1)
     changed = inputs.clone()
     changed[row, key] = inputs[other, key]
     return changed

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from probes.attention.entropy import causal_visible, reduced, with_two_keys
+from probes.attention.entropy import reduced, with_two_keys
 from probes.attention.row import RowsOfPattern
 from probes.attention.statistics import find_metric
-from probes.hooked.points import Hooked
+from probes.hooked.points import Hooked, visible_keys
 from toy_models.engine.forward import Forward
 from toy_models.engine.sparse_step import SparseForward, why_not_sparse
 from toy_models.task import Batch
@@ -70,11 +70,6 @@ def attention_patterns(
     return torch.cat(parts, dim=1)
 
 
-def visible_keys(n_pos: int, causal: bool, device: torch.device) -> Int[Tensor, "pos"]:
-    """How many keys each query sees: those up to its own position, or all of them."""
-    return causal_visible(n_pos, device) if causal else torch.full((n_pos,), n_pos, device=device)
-
-
 def head_entropies(
     model: Hooked, inputs: Shaped[Tensor, "batch pos *features"], causal: bool = True
 ) -> Float[Tensor, "layer head"]:
@@ -89,10 +84,10 @@ def head_metrics(
     causal: bool = True,
 ) -> dict[str, Float[Tensor, "layer head"]]:
     """Any metrics of `probes.attention.statistics` for each head: over the positions that see at least two keys,
-    averaged over inputs. Without `causal`, every position sees all."""
+    averaged over inputs. Without `causal`, every position sees all, unless the model says otherwise."""
     found = [find_metric(name) for name in metrics]
     patterns = attention_patterns(model, inputs)
-    visible = visible_keys(inputs.shape[1], causal, inputs.device)
+    visible = visible_keys(model, inputs.shape[1], causal, inputs.device)
     rows = RowsOfPattern(patterns, visible)
     by_statistic = {metric.statistic.name: metric.statistic.of(rows) for metric in found}
     values = {name: with_two_keys(one, visible) for name, one in by_statistic.items()}

@@ -76,6 +76,8 @@ def choose_forward(
     obstacle = why_not_sparse(model, n_pos)
     if dropout.embedding or dropout.residual:
         obstacle = "embedding and residual dropout give every token its own state"
+    if obstacle is None and read is not next_token_logits:
+        obstacle = "the sparse step gives next-token logits, and this model is read otherwise"
     if obstacle is not None:
         return Choice(HookedForward(model, dropout, generator, read), "hooked", obstacle)
     return Choice(SparseForward(cast("TransformerBridge", model)), "sparse", "exact for this decoder")

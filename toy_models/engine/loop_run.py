@@ -143,7 +143,10 @@ class LoopRun:
         return evaluation
 
     def result(self) -> TrainResult:
-        """The finished run, tested on inputs that no decision has used."""
+        """The finished run, tested on inputs of a stream of their own.
+
+        A loop draws its own data, so where a task has few inputs, it may have met some of them.
+        """
         forced = teacher_forced_logits(self.forward, self.test).argmax(-1)
         free = None if self.rollout is None else exact_match(self.rollout(self.test), self.test)
         return TrainResult(

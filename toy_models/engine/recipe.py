@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from probes.base.plugins import is_rerun
 from probes.hooked.points import Hooked
 from toy_models.engine.forward import Reader
 from toy_models.engine.training_run import Device, Evaluation, TrainingRun, TrainResult, choose_device, complete
@@ -49,7 +50,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {}
 def register(task: str, recipe: Recipe) -> Recipe:
     """Adds a recipe for the task called `task`; refuses a model that the task has already."""
     known = RECIPES.setdefault(task, {})
-    if recipe.model in known:
+    if recipe.model in known and not is_rerun(known[recipe.model].start, recipe.start):
         raise ValueError(f"task {task!r} has a recipe for the model {recipe.model!r} already")
     known[recipe.model] = recipe
     return recipe
@@ -69,7 +70,9 @@ def recipes_of(task: str) -> dict[str, Recipe]:
         for module in pkgutil.iter_modules(importlib.import_module(room).__path__):
             if module.name == "recipe" or module.name.endswith("_recipe"):
                 importlib.import_module(f"{room}.{module.name}")
-    return RECIPES.get(task) or {DECODER.model: DECODER}
+    found = RECIPES.get(task) or {DECODER.model: DECODER}
+    own = {model: recipe for model, recipe in found.items() if recipe.options.__module__.startswith("toy_models.")}
+    return own | found  # whoever registered first, a task's own models come before those of plug-ins
 
 
 def find_recipe(task: str, model: str = "") -> Recipe:
@@ -99,8 +102,9 @@ def train_task(
     """Trains one of the task's models by its recipe, with the recipe's default options if none are given.
 
     `train_task(Parity(n=20, k=3))` trains a decoder, `train_task(TreeParity(), "theory")` the theory model. The
-    options are an instance of `find_recipe(task.name, model).options`. With a `checkpoint` a run that was killed is
-    taken up again.
+    options are an instance of `find_recipe(task.name, model).options`; for a decoder
+    `DecoderOptions(training=TrainConfig(budget=4096))` of `toy_models.engine.decoder_recipe`. With a `checkpoint` a
+    run that was killed is taken up again.
     """
     recipe = find_recipe(task.name, model)
     options = recipe.options() if options is None else options

@@ -11,8 +11,8 @@ from torch import Tensor
 from probes import rows
 from probes.attention.dependence import dependency_mass, sink_mass, top1_hit, without_self
 from probes.attention.entropy import normalised_entropy, row_entropy
-from probes.hooked.points import Hooked
-from toy_models.engine.evaluation import attention_patterns, chunks, visible_keys
+from probes.hooked.points import Hooked, visible_keys
+from toy_models.engine.evaluation import attention_patterns, chunks
 from toy_models.engine.training import Evaluation, TrainResult
 from toy_models.task import Batch, Task, is_causal
 
@@ -90,7 +90,7 @@ def dependence_rows(
 def _dependence_sums(model: Hooked, task: Task, batch: Batch) -> Float[Tensor, "metric layer head supervised"]:
     """The measures of DEPENDENCE at the supervised positions, summed over the batch."""
     mask = without_self(task.dependencies(batch))
-    visible = visible_keys(mask.shape[-1], is_causal(task), mask.device)
+    visible = visible_keys(model, mask.shape[-1], is_causal(task), mask.device)
     by_layer = [
         torch.stack(
             [

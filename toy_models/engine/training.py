@@ -39,7 +39,7 @@ from toy_models.engine.training_run import (
     stream,
     stream_seed,
 )
-from toy_models.engine.weights import load_weights, weights
+from toy_models.engine.weights import digest, load_weights, weights
 from toy_models.task import Batch, Task, is_causal
 
 if TYPE_CHECKING:
@@ -124,7 +124,11 @@ class Trainer:
         self.task, self.config, self.device = task, config, choose_device(device)
         if isinstance(model, DecoderConfig | TransformerBridge) and not is_causal(task):
             raise ValueError(f"a decoder cannot see the later tokens that {task.name} depends on: train a causal one")
-        about = _plain(model) if isinstance(model, DecoderConfig) else {"model": type(model).__name__}
+        about = (
+            _plain(model)
+            if isinstance(model, DecoderConfig)
+            else {"model": type(model).__name__, "frozen": digest(model)}
+        )
         self.identity = {"task": task.name, **_plain(task), **about, **_plain(config)}
         split = stream_seed(config.seed, "split")
         self.held_out = held_out(task, config.n_validation, config.n_test, seed=split)

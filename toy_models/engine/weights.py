@@ -3,6 +3,8 @@
 What a model freezes (a random embedding, W_V) is not kept: it is drawn again by the seed that drew it.
 """
 
+import hashlib
+
 import torch
 
 
@@ -37,3 +39,17 @@ def load_weights(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> No
         for name, tensor in expected.items():
             tensor.copy_(tensors[name])
     model.eval()
+
+
+def digest(model: torch.nn.Module) -> str:
+    """A fingerprint of a model's shapes and of what training leaves as it is: 16 hex digits.
+
+    Two models with the same digest differ in trained weights alone, which a checkpoint holds.
+    """
+    trained = weights(model)
+    found = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        if name not in trained:
+            found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]

@@ -74,6 +74,10 @@ class IncontextAttention(HookedRootModule):
         self.setup()
         self.eval()
 
+    def n_visible(self, n_pos: int) -> Int[Tensor, "pos"]:
+        """How many keys each query sees: the columns before it; the first, which has none, itself."""
+        return torch.arange(n_pos).clamp(min=1)
+
     @property
     def cfg(self) -> HookedConfig:
         """The model's sizes by TransformerLens' names; it reads vectors, as many as there are."""

@@ -121,6 +121,12 @@ class PositionAttention(HookedRootModule):
             device=str(self.W.device),
         )
 
+    def n_visible(self, n_pos: int) -> Int[Tensor, "pos"]:
+        """How many keys each query sees: queries before the first node see what is behind them, nodes their mask."""
+        idle = torch.arange(1, self.forest.d, device=self.W.device)
+        nodes = self.get_buffer("blocks.0.attn.visible").sum(-1)
+        return torch.cat([idle, nodes])[:n_pos]
+
     @property
     def W(self) -> Float[Tensor, "node key"]:
         """The attention weights w_m of every node, the model's only parameters."""

@@ -133,7 +133,7 @@ def test_a_run_is_probed(trained, tmp_path, capsys):
     assert main(["probe", str(out), "--inputs", "40", "--edited", "8", "--out", str(probed)]) == 0
     said = capsys.readouterr().out
     table = rows.read(probed / "rows.parquet")
-    found = {"accuracy", "chance", "top1_hit", "step_accuracy", "effect_p", "probe_accuracy"}
+    found = {"accuracy_at_step", "chance", "top1_hit", "step_accuracy", "effect_p", "probe_accuracy"}
     assert found <= set(table["metric"])
     assert (probed / "figures" / "decodable.png").exists()
     assert ("WARNING: the model is at chance" in said) or name in SOLVED or "at chance at the steps" in said

@@ -178,6 +178,9 @@ def test_a_new_statistic_has_metrics_at_once(untouched):
         ("mine", "entropy", {"reductions": ()}, "no reduction"),
         ("mine", "entropy", {"metric": "{reduction}"}, "the metric 'mean' is one of 'normalised_entropy'"),
         ("mine", "entropy", {"metric": "mine", "reductions": ("mean", "min")}, "has two metrics 'mine'"),
+        ("mine", "entropy", {"low": 3.0, "high": 1.0}, "low 3 must be below high 1"),
+        ("mine", "entropy", {"label": " "}, "needs a function's name, a label"),
+        ("mine", "entropy", {"metric": "my {reduction}"}, "'my mean' cannot be a metric's name"),
     ],
 )
 def test_what_registering_refuses(untouched, name, parameter, options, complaint):

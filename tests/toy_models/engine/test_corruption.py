@@ -81,3 +81,13 @@ def test_a_task_without_states_gives_its_answers():
     assert not hasattr(task, "states")
     batch = task.sample(5, torch.Generator().manual_seed(0))
     assert torch.equal(intermediate_states(task, batch), batch.answers)
+
+
+def test_a_clause_is_exchanged_for_another_one():
+    task = Lego("C3", 3, n_variables=4)
+    batch = task.sample(64, torch.Generator().manual_seed(0))
+    for query in batch.supervised.tolist():
+        pairs = corrupted_pairs(task, batch, query, torch.Generator().manual_seed(1))
+        differs = (pairs.corrupted.inputs != batch.inputs).any(-1)
+        assert (differs.sum(-1) == 1).all(), "every input is corrupted, at one position"
+        assert torch.equal(differs.int().argmax(-1), pairs.key)

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
-from toy_models.engine.weights import load_weights, weights
+from toy_models.engine.weights import digest, load_weights, weights
+from toy_models.parity.theory_model import SimplifiedBlock, random_embedding
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -36,3 +37,16 @@ def test_weights_of_another_model_are_refused_and_nothing_changes():
     with pytest.raises(ValueError, match=r"weight blocks\.0\.mlp\.in\.\w+ has shape .*the model needs"):
         load_weights(model, wider)
     assert all(torch.equal(tensor, before[name]) for name, tensor in weights(model).items())
+
+
+def test_the_digest_sees_what_training_leaves_as_it_is_and_not_what_it_changes():
+    def block(embedding: int, hidden: int = 5) -> SimplifiedBlock:
+        drawn = random_embedding(8, 8, torch.Generator().manual_seed(embedding))
+        return SimplifiedBlock(drawn, torch.ones(hidden).double())
+
+    first, trained, other, wider = block(0), block(0), block(1), block(0, hidden=6)
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            parameter.add_(1.0)
+    assert digest(first) == digest(trained)
+    assert len({digest(model) for model in (first, other, wider)}) == 3
