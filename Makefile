@@ -11,7 +11,7 @@ demo: .venv/installed
 	$(BIN)/cotlens demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: .venv/installed
 	$(BIN)/ruff check $(PACKAGES) tests

@@ -12,6 +12,8 @@ import re
 import sys
 from collections.abc import Sequence
 
+from probes.base.lazy import collector_paused
+
 COMMANDS = {
     "demo": "train toy models, measure a pretrained one, judge three claims, write a report (minutes)",
     "train": "train one toy model on a task: cotlens train parity --out DIR",
@@ -42,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         return _refuse(f"unknown command {name!r}; the commands are {', '.join(COMMANDS)}")
     try:
-        importlib.import_module(f"interp.commands.{name}").main(rest)
+        with collector_paused():
+            command = importlib.import_module(f"interp.commands.{name}")
+        command.main(rest)
     except KeyboardInterrupt:
         print("cotlens: interrupted; the same command with --resume goes on", file=sys.stderr)
         return 130

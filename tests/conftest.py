@@ -7,6 +7,7 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # some machines announce AMX and cannot run it
 
 import hypothesis
+import pytest
 import torch
 
 torch.set_num_threads(1)
@@ -32,6 +33,19 @@ def _no_lookup(host, *_, **__):
 for _name in ("connect", "connect_ex", "sendto", "bind"):
     setattr(socket.socket, _name, _guarded(_name))
 socket.getaddrinfo = _no_lookup
+
+
+SHARED = ("claim", "trained")
+"""Parameters that stand for a run which several tests look at: they go to one worker, and it is made once."""
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """With `--dist loadgroup`, tests of one shared run stay together."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        for name in SHARED:
+            if parameters is not None and name in parameters.params:
+                item.add_marker(pytest.mark.xdist_group(f"{name} {parameters.params[name]}"))
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from interp import cli
+
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {
     "probes": {"probes"},
@@ -64,7 +66,7 @@ def packages_used(file: Path, root: Path = ROOT) -> set[str]:
 
 
 def loaded_by(file: Path, root: Path = ROOT) -> set[str]:
-    """Top-level names of everything that importing `file` imports, through our modules too."""
+    """Names of everything that importing `file` imports, through our modules too, and their top-level names."""
     waiting, seen, loaded = [file], set(), set()
     while waiting:
         file = waiting.pop()
@@ -75,7 +77,7 @@ def loaded_by(file: Path, root: Path = ROOT) -> set[str]:
         name, is_package = module_name(file, root), file.name == "__init__.py"
         for node in executed_on_import(tree):
             for target in imported_names(node, name, is_package):
-                loaded.add(target.split(".")[0])
+                loaded |= {target.split(".")[0], target}
                 parts = target.split(".")
                 for depth in range(1, len(parts) + 1):  # a package's __init__ runs before its modules
                     path = root.joinpath(*parts[:depth])
@@ -136,6 +138,33 @@ def test_an_import_of_a_neighbour_is_found(tmp_path):
 @pytest.mark.parametrize("file", LIGHT, ids=lambda f: str(f.relative_to(ROOT)))
 def test_listing_claims_loads_nothing_heavy(file):
     assert not loaded_by(file) & HEAVY
+
+
+LOADED = {"torch", "numpy", "pandas", "safetensors", "einops"}
+"""What a command may load before it has read its options; the rest is loaded where it is used."""
+SLOW = HEAVY | LOADED | {"matplotlib", "sklearn", "scipy.stats", "statsmodels", "plotly", "reasoning_gym", "peft"}
+COMMANDS = {
+    "bench": {"torch", "numpy"},
+    "claims": {"numpy"},
+    "demo": {"numpy", "pandas"},
+    "entropy": LOADED - {"safetensors"},
+    "heads": LOADED - {"safetensors"},
+    "probe": LOADED,
+    "report": set(),
+    "train": LOADED,
+}
+"""Packages of `SLOW` that each command's module may load when it is imported."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_starts_without_what_it_does_not_need_yet(command):
+    loaded = loaded_by(ROOT / "interp" / "commands" / f"{command}.py")
+    assert loaded & SLOW <= COMMANDS[command]
+    assert "tyro" in loaded or command in ("demo", "heads"), "the command was not read"
+
+
+def test_every_command_says_what_it_loads():
+    assert set(COMMANDS) == set(cli.COMMANDS)
 
 
 def test_the_packages_are_there():

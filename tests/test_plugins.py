@@ -15,6 +15,7 @@ from interp.core.sweep import run_claim
 from interp.core.verdict import judged
 from interp.statistics import bootstrap_mean
 from probes import rows
+from probes.attention.statistics import STATISTICS, find_metric, load_statistics
 from probes.base import plugins
 from toy_models.task import TASKS, load_tasks
 from toy_models.task import register as register_task
@@ -22,9 +23,7 @@ from toy_models.task import register as register_task
 CLAIM = """
 import os
 from dataclasses import dataclass
-from interp.core.claim import Claim, Item, register
-from interp.statistics import bootstrap_mean
-from interp.core.verdict import judged
+from interp import Claim, Item, bootstrap_mean, judged, register_claim
 from probes import rows
 
 @dataclass(frozen=True)
@@ -38,17 +37,25 @@ def judge(table):
     return [judged(bootstrap_mean(table["value"].to_numpy(), rng=0), claim="outside2026/fig1", part="all",
                    quantity="process number", threshold=0.0, direction="above", unit="seeds")]
 
-register(Claim(id="outside2026/fig1", sentence="Plug-ins work.", test="t", deviations="d",
-               presets=dict.fromkeys(("smoke", "cpu", "paper"), Size()),
-               items=lambda preset: [Item(str(seed)) for seed in range(preset.seeds)],
-               measure=measure, judge=judge, figures=lambda table: {}))
+register_claim(Claim(id="outside2026/fig1", sentence="Plug-ins work.", test="t", deviations="d",
+                     presets=dict.fromkeys(("smoke", "cpu", "paper"), Size()),
+                     items=lambda preset: [Item(str(seed)) for seed in range(preset.seeds)],
+                     measure=measure, judge=judge, figures=lambda table: {}))
+"""
+STATISTIC = """
+from probes.attention.statistics import register
+
+@register(label="mass outside", reductions=("mean",), high=1.0)
+def outside_mass(sink_mass):
+    return 1 - sink_mass
 """
 TASK_AND_CONDITION = '''
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
-from hf_analysis.text.conditions import Passage, register as register_condition
-from toy_models.task import load_tasks, register as register_task
+from hf_analysis import Passage, register_condition
+from toy_models import register_task
+from toy_models.task import load_tasks
 
 @register_condition
 def outside_condition(problem, context):
@@ -72,7 +79,8 @@ def untouched(monkeypatch):
     """The registries and modules as they were, once the test is over."""
     load_tasks()
     load_claims()
-    registries: list[dict] = [TASKS, CONDITIONS, CLAIMS, plugins._FOUND]
+    load_statistics()
+    registries: list[dict] = [TASKS, CONDITIONS, CLAIMS, STATISTICS, plugins._FOUND]
     for registry in registries:
         for name, value in list(registry.items()):  # so that monkeypatch restores what the test replaces
             monkeypatch.setitem(registry, name, value)
@@ -114,6 +122,13 @@ def test_an_installed_distribution_adds_a_task_a_condition_and_a_claim(install):
     assert (site / "imports.log").read_text() == "imported\n", "an entry point is imported once"
 
 
+def test_a_statistic_is_found_by_an_entry_point_alone(install):
+    install(outside_statistic=STATISTIC)
+    assert find_metric("outside_mass_mean").label == "mean of the mass outside"
+    with pytest.raises(ValueError, match=r"unknown metric 'nothing'.*outside_mass_mean"):
+        find_metric("nothing")
+
+
 def test_a_condition_is_found_by_an_entry_point_alone(install):
     install(outside_rest=TASK_AND_CONDITION)
     assert find_condition("outside_condition").__module__ == "outside_rest"
@@ -126,6 +141,10 @@ def test_a_condition_is_found_by_an_entry_point_alone(install):
     [
         ("import nothing_of_this_name\n", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("raise RuntimeError('two\\nlines')\n", "RuntimeError: two lines"),
+        (
+            CLAIM.replace("from interp import", "from interp.claim import"),
+            "ImportError: interp.claim is now interp.core",
+        ),
         (CLAIM + CLAIM, "ValueError: claim 'outside2026/fig1' is registered twice"),
     ],
 )
@@ -147,6 +166,20 @@ def test_the_command_line_lists_a_plugins_claim_without_torch(install):
     assert done.returncode == 0, done.stderr
     assert "outside2026/fig1" in done.stdout
     assert "wen2024/fig2" in done.stdout
+
+
+def test_a_plugin_for_an_older_suite_is_one_line_that_names_it_and_the_new_place(install):
+    site = install(outside_old="from interp.claim import Claim, Item, register\n")
+    path = {"PYTHONPATH": f"{site}:{Path(__file__).parents[1]}"}
+    command = [sys.executable, "-m", "interp.cli", "claims", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, env=path, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "cotlens: the plug-in 'outside_old' (outside_old, installed by outside) cannot be imported: ImportError: "
+        "interp.claim is now interp.core.claim; write: from interp import Claim, Item, find_claims, register_claim; "
+        "repair it or uninstall outside\n"
+    )
 
 
 def test_a_cell_that_is_run_again_replaces_what_it_registered(untouched):

@@ -11,16 +11,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from transformers import AttentionInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from probes.attention.chunked import RowStatistics, chunked_row_statistics
+from probes.attention.chunked import chunked_row_statistics
+from probes.attention.row import RowStatistics
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 NAME = "cotlens_intercepting"  # a name with "flash" in it would be taken for a hub kernel
 
@@ -89,7 +90,7 @@ class AttentionCall:
             return self._chunked(added)[1]
         options = {name: value for name, value in self.options.items() if name != "position_bias"}
         arguments = (self.module, self.query, self.key, self.value, added, 0.0, self.scaling)
-        return sdpa_attention_forward(*arguments, **options)[0]
+        return _sdpa(*arguments, **options)
 
     def _visible(self) -> Bool[Tensor, "#batch 1 query key"]:
         if self.mask is not None:
@@ -101,7 +102,7 @@ class AttentionCall:
         if not self.plain:
             return self.chunked[1]
         arguments = (self.module, self.query, self.key, self.value, self.attention_mask, 0.0, self.scaling)
-        return sdpa_attention_forward(*arguments, **self.options)[0]
+        return _sdpa(*arguments, **self.options)
 
     def _chunked(self, bias: Tensor | None) -> tuple[RowStatistics, Tensor]:
         options = {"mask": self.mask, "bias": bias, "softcap": self.softcap, "sinks": self.sinks}
@@ -128,11 +129,12 @@ _active: ContextVar[_Active | None] = ContextVar("active handler", default=None)
 
 
 @contextmanager
-def intercepting(model: PreTrainedModel, handler: Handler) -> Iterator[None]:
+def intercepting(model: "PreTrainedModel", handler: Handler) -> Iterator[None]:
     """Hands every attention call of `model` to `handler`; afterwards the model has its own implementation again.
 
     A model that sends only some of its layers through the registry is refused at the end.
     """
+    _make_known()
     before = model.config._attn_implementation or "eager"
     n_layers = model.config.get_text_config().num_hidden_layers
     model.set_attn_implementation(NAME)
@@ -170,7 +172,7 @@ def _intercepting_attention(
     """The registered attention function."""
     active = _active.get()
     if active is None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **options)
+        return _sdpa(module, query, key, value, attention_mask, dropout, scaling, **options), None
     softcap, sinks = options.pop("softcap", None), options.pop("s_aux", None)
     _refuse_unknown(module, query, key, options)
     layer = active.n_calls % active.n_layers
@@ -210,5 +212,17 @@ def _split_mask(
     return visible, bias
 
 
-AttentionInterface.register(NAME, _intercepting_attention)
-AttentionMaskInterface.register(NAME, sdpa_mask)
+def _make_known() -> None:
+    """Puts our attention into transformers' registries; here because importing it takes seconds."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+    AttentionInterface.register(NAME, _intercepting_attention)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+def _sdpa(*arguments: Any, **options: Any) -> Tensor:
+    """What the model's own attention returns."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    return sdpa_attention_forward(*arguments, **options)[0]

@@ -1,6 +1,6 @@
 """From a problem to the row statistics of its passages: tokens, packed rows, forward passes within memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,23 +36,40 @@ class Prepared:
         }
 
 
-def prepare(problem: Problem, conditions: Sequence[str], context: Context, share: bool = True) -> Prepared:
-    """The passages of `problem` under `conditions`, as tokens and rows."""
+@dataclass(frozen=True)
+class Tokenised:
+    """One passage as tokens."""
+
+    passage: Passage
+    ids: tuple[int, ...]
+    n_question: int
+
+
+def tokenised(problem: Problem, conditions: Iterable[str], context: Context) -> dict[str, Tokenised]:
+    """The passages of `problem` under `conditions`; refuses one that cannot be made or is too long for the model."""
     model = context.model
+    found = {}
     try:
-        passages = tuple(find_condition(name)(problem, context) for name in conditions)
-        tokens = [tokenise(model, passage) for passage in passages]
+        for name in conditions:
+            passage = find_condition(name)(problem, context)
+            ids, n_question = tokenise(model, passage)
+            found[name] = Tokenised(passage, tuple(ids), n_question)
     except ValueError as error:
         raise ValueError(f"problem {problem.id}: {error}") from error
-    ids = tuple(tuple(passage) for passage, _ in tokens)
-    check_length(problem, model, max(len(passage) for passage in ids))
+    check_length(problem, model, max(len(one.ids) for one in found.values()))
+    return found
+
+
+def prepare(problem: Problem, found: Mapping[str, Tokenised], model: LoadedModel, share: bool = True) -> Prepared:
+    """The passages of `problem`, one for each condition, laid out as rows."""
+    ids = tuple(one.ids for one in found.values())
     chosen, layout = rows_of(ids, share=False), "sharing was switched off"
     if share:
         whole = rows_of(ids, share=True)
         possible, layout = sharing(model.model.config.get_text_config(), len(whole[0].ids))
         chosen = whole if possible else chosen
-    n_question = tuple(n for _, n in tokens)
-    return Prepared(problem, tuple(conditions), passages, ids, n_question, tuple(chosen), layout)
+    passages, n_question = zip(*((one.passage, one.n_question) for one in found.values()))
+    return Prepared(problem, tuple(found), passages, ids, n_question, tuple(chosen), layout)
 
 
 def check_length(problem: Problem, model: LoadedModel, n_tokens: int) -> None:
@@ -64,12 +81,12 @@ def check_length(problem: Problem, model: LoadedModel, n_tokens: int) -> None:
         )
 
 
-class Forward:
-    """Forward passes of at most `n_rows` rows, halved for good whenever memory runs out."""
+class BatchedRecorder:
+    """Records passages in forward passes of at most `n_rows` rows, halved for good whenever memory runs out."""
 
-    def __init__(self, model: LoadedModel, n_rows: int) -> None:
-        self.model, self.n_rows = model, n_rows
-        self.paths: list[str] = []  # how the layers of the last group were measured, and why
+    def __init__(self, model: LoadedModel, n_rows: int, statistics: Sequence[str]) -> None:
+        self.model, self.n_rows, self.statistics = model, n_rows, statistics
+        self.computations: list[str] = []  # how the layers of the last group were measured, and why
 
     def __call__(self, group: Sequence[Prepared]) -> list[list[PassageRows]]:
         """The row statistics of every passage of every problem in `group`."""
@@ -88,8 +105,8 @@ class Forward:
                 self.n_rows = len(part) // 2
                 continue
             recorded += [(recording, place) for place in range(len(part))]
-        taken = {path for recording, _ in recorded for path in recording.paths}
-        self.paths = sorted(f"{path.name}: {path.reason}" for path in taken)
+        taken = {one for recording, _ in recorded for one in recording.computations}
+        self.computations = sorted(f"{one.name}: {one.reason}" for one in taken)
         result = []
         for item in group:
             mine, recorded = recorded[: len(item.rows)], recorded[len(item.rows) :]
@@ -98,7 +115,8 @@ class Forward:
 
     def _record(self, part: Sequence[Row]) -> Recording:
         inputs = batch(part, pad=self.model.pad)
-        return record(self.model.model, inputs.ids, position_ids=inputs.positions, mask=inputs.mask)
+        options = {"position_ids": inputs.positions, "mask": inputs.mask, "statistics": self.statistics}
+        return record(self.model.model, inputs.ids, **options)
 
 
 def _passages(item: Prepared, recorded: Sequence[tuple[Recording, int]]) -> list[PassageRows]:

@@ -1,90 +1,117 @@
 """What does every attention head of a pretrained model do, row by row, during an ordinary forward pass?
 
-Within `recording`, the attention calls of a causal LM of transformers are intercepted (`attention.intercept`). Each
-call returns what the model's own attention returns and, on the side, keeps its row statistics
-(`probes.attention.statistics`); no attention matrix is stored. `record` measures one batch, no more than it must.
+    from hf_analysis import record
+    found = record(model, tokenizer(text).input_ids, tokenizer=tokenizer)  # any causal LM of transformers
+    found.to_pandas()  # one line for each layer, head and token
+    found["normalised_entropy"]  # [layer batch head query]
+
+Within `recording`, the attention calls of the model are intercepted (`attention.intercept`). Each call returns what
+the model's own attention returns and, on the side, keeps what the asked statistics (`probes.attention.statistics`)
+are computed from; no attention matrix is stored. `record` measures one batch, no more than it must.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from hf_analysis.attention.intercept import AttentionCall, Enough, intercepting
-from probes.attention.chunked import RowStatistics
-from probes.attention.entropy import normalised_entropy
-from probes.attention.statistics import Path, choose_path, row_statistics
+from hf_analysis.attention.labels import TokenIds, as_batch, tidy, token_labels
+from hf_analysis.models.loading import LoadedModel
+from probes.attention.computation import Computation, choose_computation, row_statistics
+from probes.attention.row import RowStatistics
+from probes.attention.statistics import DEFAULT_METRICS, find_statistic, statistics_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Every row of every head; the entropies are normalised by log(visible keys), NaN below two keys."""
+    """Every row of every head: `recording["normalised_entropy"]` is one statistic, NaN where it is not defined."""
 
-    entropy: Float[Tensor, "layer batch head query"]
-    sink_mass: Float[Tensor, "layer batch head query"]
-    without_sink: Float[Tensor, "layer batch head query"]
+    values: Mapping[str, Float[Tensor, "layer batch head query"]]
+    """The statistics by name, as they were asked for."""
     n_visible: Int[Tensor, "layer batch 1 query"]
-    paths: tuple[Path, ...]  # how each layer was measured
+    """How many keys every query sees."""
+    computations: tuple[Computation, ...]
+    """How each layer was measured."""
+    tokens: tuple[tuple[str, ...], ...] | None = None
+    """The tokens of each text, if they are known."""
+
+    def __getitem__(self, statistic: str) -> Float[Tensor, "layer batch head query"]:
+        if statistic not in self.values:
+            find_statistic(statistic)
+            raise ValueError(
+                f"{statistic!r} was not recorded, only {', '.join(self.values)}; ask for it with statistics="
+            )
+        return self.values[statistic]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One line for each text, layer, head and position, with the token and one column for each statistic."""
+        return tidy(self.values, self.tokens)
 
 
 @dataclass
 class _Recorder:
     alone: bool  # whether nobody reads what the model computes
+    statistics: Sequence[str]
     layers: list[RowStatistics] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
+    computations: list[Computation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.statistics:
+            raise ValueError("no statistic to record: name at least one")
+        self.asked = {name: find_statistic(name) for name in self.statistics}
+        self.quantities = {"n_visible", *(name for one in self.asked.values() for name in one.reads)}
 
     def __call__(self, call: AttentionCall) -> Float[Tensor, "batch query head d"]:
         ends = self.alone and call.is_last
         output = None
         if call.plain:
             value = call.value if self.alone and not ends and call.query.dtype == torch.float32 else None
+            options = {"mask": call.mask, "bias": call.bias, "value": value, "quantities": self.quantities}
             with torch.no_grad():
-                statistics, output, path = row_statistics(
-                    call.query, call.key, call.scale, mask=call.mask, bias=call.bias, value=value
-                )
+                statistics, output, chosen = row_statistics(call.query, call.key, call.scale, **options)
         else:
             statistics, _ = call.chunked
-            path = choose_path(call.query, call.key, softcap=call.softcap, sinks=call.sinks)
+            chosen = choose_computation(call.query, call.key, softcap=call.softcap, sinks=call.sinks)
         self.layers.append(statistics)
-        self.paths.append(path)
+        self.computations.append(chosen)
         if ends:
             raise Enough
         return call.output() if output is None else output.transpose(1, 2).contiguous()
 
-    def result(self) -> Recording:
-        stacked = {
-            name: torch.stack([getattr(layer, name).cpu() for layer in self.layers])
-            for name in (
-                "entropy",
-                "entropy_without_sink",
-                "sink_mass",
-                "n_visible",
-                "n_visible_without_sink",
-            )
-        }
-        return Recording(
-            normalised_entropy(stacked["entropy"], stacked["n_visible"]),
-            stacked["sink_mass"],
-            normalised_entropy(stacked["entropy_without_sink"], stacked["n_visible_without_sink"]),
-            stacked["n_visible"],
-            tuple(self.paths),
+    def result(self, tokens: tuple[tuple[str, ...], ...] | None = None) -> Recording:
+        stacked = SimpleNamespace(
+            **{name: torch.stack([getattr(one, name).cpu() for one in self.layers]) for name in self.quantities}
         )
+        values = {name: one.of(stacked) for name, one in self.asked.items()}
+        return Recording(values, stacked.n_visible, tuple(self.computations), tokens)
 
 
 @torch.inference_mode()
 def record(
-    model: PreTrainedModel,
-    input_ids: Int[Tensor, "batch query"],
+    model: "PreTrainedModel | LoadedModel",
+    input_ids: TokenIds,
     *,
+    statistics: Sequence[str] | None = None,
+    tokens: Sequence[Any] | None = None,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
     position_ids: Int[Tensor, "batch query"] | None = None,
     mask: Bool[Tensor, "batch 1 query query"] | None = None,
 ) -> Recording:
     """The row statistics of every head on `input_ids`, without the logits.
+
+    `input_ids` is one text (integers) or several of equal length, as lists or as a tensor. `statistics` are names of
+    `probes.attention.statistics`, by default those of `cotlens entropy`. `tokens`, or a `tokenizer` to make them,
+    label the result.
 
     Where the same pass gives both (float32 on a CPU), attention's output comes with the statistics, equal to the
     model's own up to rounding. What the model does behind its last attention is left out; of a model that runs its
@@ -93,24 +120,32 @@ def record(
     Pad on the right: rows of real tokens never see what stands behind them, and rows of pads mean nothing.
     `mask` is True where a query sees a key; without it, the model's own causal mask holds.
     """
-    inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": mask, "use_cache": False}
+    if isinstance(model, LoadedModel):
+        model, tokenizer = model.model, model.tokenizer if tokenizer is None and tokens is None else tokenizer
+    ids = as_batch(input_ids)
+    labels = token_labels(ids, tokens, tokenizer)
+    recorder = _Recorder(alone=True, statistics=_asked(statistics))
+    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
     if position_ids is not None:
         inputs["position_ids"] = position_ids
     device = next(model.get_input_embeddings().parameters()).device
     inputs = {name: v.to(device) if isinstance(v, Tensor) else v for name, v in inputs.items()}
-    recorder = _Recorder(alone=True)
     with intercepting(model, recorder):
         model.base_model(**inputs)
-    return recorder.result()
+    return recorder.result(labels)
 
 
 @contextmanager
-def recording(model: PreTrainedModel) -> Iterator[_Recorder]:
+def recording(model: "PreTrainedModel", statistics: Sequence[str] | None = None) -> Iterator[_Recorder]:
     """Records every attention call of `model` within.
 
     The model's output stays what its SDPA attention gives, bit for bit. Soft caps and learned sinks, which SDPA does
     not have, are computed here: equal to rounding, and only within `torch.no_grad()`.
     """
-    recorder = _Recorder(alone=False)
+    recorder = _Recorder(alone=False, statistics=_asked(statistics))
     with intercepting(model, recorder):
         yield recorder
+
+
+def _asked(statistics: Sequence[str] | None) -> Sequence[str]:
+    return statistics_of(DEFAULT_METRICS) if statistics is None else statistics

@@ -1,4 +1,4 @@
-"""How does every head's normalised attention entropy change between conditions? The measurement itself.
+"""How does the attention of every head change between conditions? The measurement itself.
 
 Problems -> passages -> packed rows -> one forward pass -> row statistics -> rows of the table. Every finished
 problem is on disk before the next begins; `store` says where. `Measurer` has a model and computes,
@@ -17,8 +17,8 @@ from typing import Any
 
 import pandas as pd
 
-from hf_analysis.attention.passages import Forward, prepare
-from hf_analysis.measurement.reductions import reduce_problem, token_table
+from hf_analysis.attention.passages import BatchedRecorder, Prepared, Tokenised, prepare, tokenised
+from hf_analysis.measurement.reductions import PAPER_SCOPES, SCOPES, reduce_problem, token_table
 from hf_analysis.measurement.request import Request
 from hf_analysis.measurement.store import Store, fingerprint
 from hf_analysis.models.loading import LoadedModel
@@ -46,14 +46,15 @@ class Measurer:
         self.run = model.name if run is None else run
         self.context = Context(request.problems, request.seed, model, request.paper_mode)
         self.size = request.batch_size or (8 if model.device.type == "cuda" else 1)
-        self.forward = Forward(model, self.size)
+        self.recorder = BatchedRecorder(model, self.size, request.statistics)
+        self._tokenised: dict[int, dict[str, Tokenised]] = {}  # until the problem is measured
 
     def begin(self, _: None = None) -> tuple[dict[str, Any], list[range]]:
         """What identifies the measurement, and its groups of problems; refuses a problem that cannot be measured."""
         request = self.request
         fixed = [name for name in request.conditions if name != "generated"]
-        for problem in request.problems if fixed else ():
-            prepare(problem, fixed, self.context, request.share)
+        for i, problem in enumerate(request.problems if fixed else ()):
+            self._tokenised[i] = tokenised(problem, fixed, self.context)
         n = len(request.problems)
         return fingerprint(self.model, self.run, request), [
             range(start, min(start + self.size, n)) for start in range(0, n, self.size)
@@ -62,16 +63,26 @@ class Measurer:
     def measured(self, group: range) -> list[Measured]:
         """The problems of one group. Its composition decides last digits, so it is always computed whole."""
         request = self.request
-        prepared = [prepare(request.problems[i], request.conditions, self.context, request.share) for i in group]
+        prepared = [self._prepared(i) for i in group]
         results = []
-        for item, found in zip(prepared, self.forward(prepared)):
+        for item, found in zip(prepared, self.recorder(prepared)):
             tokens = None
             if item.problem in request.kept:
                 texts = [[self.model.decode([token]) for token in passage] for passage in item.ids]
                 tokens = token_table(item.problem.id, found, texts)
-            reduced = reduce_problem(self.run, item.problem.id, found, request.paper_mode)
-            results.append(Measured(item.problem, reduced, {**item.facts(), "paths": self.forward.paths}, tokens))
+            scopes = PAPER_SCOPES if request.paper_mode else SCOPES
+            reduced = reduce_problem(self.run, item.problem.id, found, request.metrics, scopes)
+            facts = {**item.facts(), "paths": self.recorder.computations}
+            results.append(Measured(item.problem, reduced, facts, tokens))
         return results
+
+    def _prepared(self, i: int) -> Prepared:
+        problem, names = self.request.problems[i], self.request.conditions
+        found = self._tokenised.pop(i, {})
+        missing = [name for name in names if name not in found]
+        if missing:
+            found |= tokenised(problem, missing, self.context)
+        return prepare(problem, {name: found[name] for name in names}, self.model, self.request.share)
 
 
 def measure(
@@ -86,16 +97,18 @@ def measure(
     resume: bool = False,
     paper_mode: bool = False,
     share: bool = True,
+    metrics: Sequence[str] | None = None,
     run: str | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """The rows of `problems` under `conditions`, in the order of `problems`, also written to `out`.
 
     `batch_size` counts problems (default: 1 on a CPU, 8 on a GPU, halved when memory runs out); `share=False`
-    computes every passage on its own. `progress(done, total, problem_id)` is called after every problem.
+    computes every passage on its own. `metrics` are names of `probes.attention.statistics` (default: its
+    DEFAULT_METRICS). `progress(done, total, problem_id)` is called after every problem.
     `run` names the run in the table (default: the model's name).
     """
-    request = Request(problems, conditions, seed, keep_tokens, paper_mode, share, batch_size)
+    request = Request(problems, conditions, seed, keep_tokens, paper_mode, share, batch_size, metrics)
     measurer = Measurer(model, request, run)
     identity, groups = measurer.begin()
     return collect(request, identity, groups, lambda missing: map(measurer.measured, missing), out, resume, progress)

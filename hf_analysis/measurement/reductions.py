@@ -1,15 +1,12 @@
 """What is reported of a passage? The rows of the measurement table, from the row statistics of its tokens.
 
-Metrics, per layer and head, over the tokens of a scope that see at least two keys:
-min, mean, q10           of the normalised entropy H / log(visible keys)
-length_matched_min       the expected minimum over a random subset of m tokens, where m is the smallest number
-                         of tokens in that scope among the measured conditions of the same problem
-sink_mass                the mean attention on the first token
-sink_excluded_min, _mean of the normalised entropy of the row without the first token
+Metrics are those of `probes.attention.statistics`: per layer and head, a statistic reduced over the tokens of a scope
+that see at least two keys. Length-matched reductions are expectations over a random subset of m tokens, where m is
+the smallest number of tokens in that scope among the measured conditions of the same problem.
 Scopes: `all` tokens; `answer`, the tokens after the question.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +17,13 @@ from torch import Tensor
 
 from hf_analysis.attention.recorder import Recording
 from probes import rows
-from probes.attention import entropy
+from probes.attention.entropy import n_defined, reduced, with_two_keys
+from probes.attention.statistics import find_metric
 
-METRICS = ("min", "mean", "q10", "length_matched_min", "sink_mass", "sink_excluded_min", "sink_excluded_mean")
 SCOPES = ("all", "answer")
+PAPER_SCOPES = ("all",)
+TOKEN_STATISTIC = "normalised_entropy"
+"""What is kept token by token."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class PassageRows:
     setting: str
     ids: tuple[int, ...]
     n_question: int
-    entropy: Float[Tensor, "layer head pos"]
-    without_sink: Float[Tensor, "layer head pos"]
-    sink_mass: Float[Tensor, "layer head pos"]
+    values: Mapping[str, Float[Tensor, "layer head pos"]]
+    """By statistic; NaN for tokens that see fewer than two keys."""
 
-    def scope(self, scope: str) -> slice:
-        return slice(None) if scope == "all" else slice(self.n_question, None)
+    def scoped(self, statistic: str, scope: str) -> Float[Tensor, "layer head in_scope"]:
+        """The values of the tokens in `scope`."""
+        return self.values[statistic][..., slice(None) if scope == "all" else slice(self.n_question, None)]
 
 
 def passage_rows(
@@ -52,20 +52,26 @@ def passage_rows(
     n_question: int,
 ) -> PassageRows:
     """The part of `recording` that belongs to the passage at the places `where` of batch row `row`."""
-    parts = (recording.entropy, recording.without_sink, recording.sink_mass)
-    cut = [part[:, row].index_select(-1, where) for part in parts]
-    return PassageRows(condition, setting, tuple(ids), n_question, cut[0], cut[1], cut[2])
+    n_visible = recording.n_visible[:, row].index_select(-1, where)
+    cut = {name: part[:, row].index_select(-1, where) for name, part in recording.values.items()}
+    values = {name: with_two_keys(part, n_visible) for name, part in cut.items()}
+    return PassageRows(condition, setting, tuple(ids), n_question, values)
 
 
-def reduce_problem(run: str, unit: str, passages: Sequence[PassageRows], paper_mode: bool = False) -> pd.DataFrame:
-    """All rows of one problem; `paper_mode` keeps the paper's reduction only, the minimum over all tokens."""
+def reduce_problem(
+    run: str, unit: str, passages: Sequence[PassageRows], metrics: Sequence[str], scopes: Sequence[str] = SCOPES
+) -> pd.DataFrame:
+    """All rows of one problem: every metric of every passage in every scope."""
+    found = [find_metric(name) for name in metrics]
     cells = []
-    for scope in ("all",) if paper_mode else SCOPES:
-        matched = min(_n_defined(p.entropy[..., p.scope(scope)]) for p in passages)
+    for scope in scopes:
+        names = {metric.statistic.name for metric in found}
+        matched = {name: min(n_defined(p.scoped(name, scope)) for p in passages) for name in names}
         for passage in passages:
-            for metric in ("min",) if paper_mode else METRICS:
-                values, n_tokens = _values(metric, passage, scope, matched)
-                cells.append((passage.condition, passage.setting, metric, scope, n_tokens, values))
+            for metric in found:
+                values = passage.scoped(metric.statistic.name, scope)
+                by_head = reduced(metric.reduction, values, matched[metric.statistic.name])
+                cells.append((passage.condition, passage.setting, metric.name, scope, n_defined(values), by_head))
     condition, setting, metric, scope, n_tokens, values = zip(*cells)
     n_layers, n_heads = values[0].shape
     each = n_layers * n_heads
@@ -83,31 +89,12 @@ def reduce_problem(run: str, unit: str, passages: Sequence[PassageRows], paper_m
     )
 
 
-def _values(metric: str, passage: PassageRows, scope: str, matched: int) -> tuple[Float[Tensor, "layer head"], int]:
-    """The metric's value for every head, and how many tokens it was reduced over."""
-    name = metric.removeprefix("sink_excluded_")
-    source = passage.without_sink if metric.startswith("sink_excluded_") else passage.entropy
-    source = source[..., passage.scope(scope)]
-    n_tokens = _n_defined(source)
-    if metric == "length_matched_min":
-        return entropy.length_matched_min(source, matched), n_tokens
-    if metric == "sink_mass":
-        mass = passage.sink_mass[..., passage.scope(scope)].masked_fill(source.isnan(), torch.nan)
-        return entropy.mean(mass), n_tokens
-    return entropy.REDUCTIONS[name](source), n_tokens
-
-
-def _n_defined(values: Float[Tensor, "layer head pos"]) -> int:
-    """How many tokens have a value; the same in every head, because visibility is."""
-    return int((~values[0, 0].isnan()).sum())
-
-
 def token_table(unit: str, passages: Sequence[PassageRows], texts: Sequence[Sequence[str]]) -> pd.DataFrame:
     """The normalised entropy of every token, layer and head; the first token, which has none, is left out."""
     tables = []
     for passage, tokens in zip(passages, texts):
-        n_layers, n_heads, n_tokens = passage.entropy.shape
-        layer, head, position = np.indices((n_layers, n_heads, n_tokens)).reshape(3, -1)
+        entropy = passage.values[TOKEN_STATISTIC]
+        layer, head, position = np.indices(tuple(entropy.shape)).reshape(3, -1)
         frame = pd.DataFrame(
             {
                 "problem": unit,
@@ -117,7 +104,7 @@ def token_table(unit: str, passages: Sequence[PassageRows], texts: Sequence[Sequ
                 "position": position,
                 "token": np.asarray(tokens, dtype=object)[position],
                 "part": np.where(position < passage.n_question, "question", "answer"),
-                "value": passage.entropy.double().numpy().reshape(-1),
+                "value": entropy.double().numpy().reshape(-1),
             }
         )
         tables.append(frame[frame["value"].notna()])

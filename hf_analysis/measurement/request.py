@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from hf_analysis.measurement.reductions import TOKEN_STATISTIC
 from hf_analysis.text.conditions import find_condition
 from hf_analysis.text.problems import Problem
+from probes.attention.statistics import DEFAULT_METRICS, find_metric, statistics_of
 
 PAPER_CONDITIONS = ("cot", "no_cot")
+PAPER_METRICS = ("min",)
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Request:
     """Whether conditions share the question, or every passage is computed on its own."""
     batch_size: int | None = None
     """Problems per forward pass; None: 1 on a CPU, 8 on a GPU."""
+    asked_metrics: Sequence[str] | None = None
+    """Names of `probes.attention.statistics`; None: the usual ones, or the paper's in paper mode."""
 
     def __post_init__(self) -> None:
         for name in self.conditions:
@@ -31,6 +36,12 @@ class Request:
             raise ValueError(f"conditions {list(self.conditions)}: need at least one, and none twice")
         if self.paper_mode and tuple(self.conditions) != PAPER_CONDITIONS:
             raise ValueError(f"paper mode measures the conditions cot no_cot, got {' '.join(self.conditions)}")
+        for name in self.metrics:
+            find_metric(name)
+        if not self.metrics or len(set(self.metrics)) != len(self.metrics):
+            raise ValueError(f"metrics {list(self.metrics)}: need at least one, and none twice")
+        if self.paper_mode and tuple(self.metrics) != PAPER_METRICS:
+            raise ValueError(f"paper mode measures the metric min, got {' '.join(self.metrics)}")
         if not self.problems:
             raise ValueError("no problem to measure")
         if len({problem.id for problem in self.problems}) != len(self.problems):
@@ -44,3 +55,15 @@ class Request:
     def kept(self) -> list[Problem]:
         """The problems whose per-token entropies are kept."""
         return list(self.problems[: self.keep_tokens])
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What is reported."""
+        usual = PAPER_METRICS if self.paper_mode else DEFAULT_METRICS
+        return usual if self.asked_metrics is None else tuple(self.asked_metrics)
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What must be recorded for that."""
+        kept = (TOKEN_STATISTIC,) if self.keep_tokens else ()
+        return tuple(dict.fromkeys((*statistics_of(self.metrics), *kept)))

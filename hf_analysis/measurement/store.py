@@ -15,10 +15,11 @@ from typing import Any
 
 import pandas as pd
 
-from hf_analysis.measurement.request import Request
+from hf_analysis.measurement.request import PAPER_METRICS, Request
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem, paper_quirks
 from probes import rows
+from probes.attention.statistics import DEFAULT_METRICS
 from probes.base.atomic import remove_leftovers, write_file, write_json
 from probes.base.identity import admit
 
@@ -26,7 +27,8 @@ FINGERPRINT = "fingerprint.json"
 
 
 def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any]:
-    """Everything that decides the rows, in words or as digests."""
+    """Everything that decides the rows, in words or as digests; the usual metrics go without saying."""
+    usual = request.metrics == (PAPER_METRICS if request.paper_mode else DEFAULT_METRICS)
     return {
         "run": run,
         "model": model.name,
@@ -38,6 +40,7 @@ def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any
         "keep_tokens": request.keep_tokens,
         "paper_mode": request.paper_mode,
         "share": request.share,
+        **({} if usual else {"metrics": list(request.metrics)}),
     }
 
 

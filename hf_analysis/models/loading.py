@@ -8,21 +8,16 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    GenerationConfig,
-    LlamaConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
-from transformers.utils import logging as transformers_logging
 
 from hf_analysis.models.builtin import builtin_directory
 from hf_analysis.models.machine import keep_freed_memory, require_arithmetic
+from probes.base.lazy import collector_paused
+
+if TYPE_CHECKING:  # importing transformers takes seconds, so each function does it for itself
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -32,8 +27,8 @@ class LoadedModel:
     """A model in evaluation mode with its tokenizer, under the name the user gave."""
 
     name: str
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
 
     @property
     def n_layers(self) -> int:
@@ -84,6 +79,8 @@ class LoadedModel:
     @torch.inference_mode()
     def generate(self, prompt: list[int], max_new_tokens: int, min_new_tokens: int = 1) -> list[int]:
         """The model's greedy continuation of `prompt`, one text at a time, without its end-of-text token."""
+        from transformers import GenerationConfig
+
         ids = torch.tensor([prompt], device=self.device)
         ends = self.model.generation_config.eos_token_id
         greedy = GenerationConfig(
@@ -118,6 +115,8 @@ def load_model(
     the hub.
     """
     place = _device(device)
+    with collector_paused():
+        from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel  # noqa: F401  (the slow one)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": offline}
     with _quiet():
         source, files = _source(name, revision)
@@ -158,6 +157,8 @@ def require_same_tokenizer(first: LoadedModel, second: LoadedModel) -> None:
 
 def untrained_twin(loaded: LoadedModel, seed: int) -> LoadedModel:
     """The same architecture and tokenizer with freshly initialised weights."""
+    from transformers import AutoModelForCausalLM
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         fresh = AutoModelForCausalLM.from_config(copy.deepcopy(loaded.model.config), dtype=loaded.model.dtype)
@@ -166,6 +167,8 @@ def untrained_twin(loaded: LoadedModel, seed: int) -> LoadedModel:
 
 def tiny_twin(loaded: LoadedModel, seed: int) -> LoadedModel:
     """Two small layers with fresh weights behind the same tokenizer: something to train within seconds."""
+    from transformers import AutoModelForCausalLM, LlamaConfig
+
     config = LlamaConfig(
         vocab_size=loaded.model.config.get_text_config().vocab_size,
         hidden_size=32,
@@ -233,9 +236,13 @@ class _quiet:
     """Transformers' own progress bars off within; a command line shows its own."""
 
     def __enter__(self) -> None:
-        self.shown = transformers_logging.is_progress_bar_enabled()
-        transformers_logging.disable_progress_bar()
+        from transformers.utils import logging
+
+        self.shown = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
 
     def __exit__(self, *error: object) -> None:
+        from transformers.utils import logging
+
         if self.shown:
-            transformers_logging.enable_progress_bar()
+            logging.enable_progress_bar()

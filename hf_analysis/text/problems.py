@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from probes.base.lazy import collector_paused
+
 MARKER = "####"
 _NUMBER = r"[-+−]?\s*\$?\s*[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?"
 _SYMBOLIC_SUFFIX = " Give the result as your final answer. Do not include units."
@@ -208,7 +210,8 @@ def _hub(name: str, split: str, offline: bool) -> Iterator[tuple[str, Any]]:
 
 
 def _builtin(n: int, seed: int) -> list[Problem]:
-    import reasoning_gym
+    with collector_paused():  # it imports all of its tasks
+        import reasoning_gym
 
     dataset = reasoning_gym.create_dataset("gsm_symbolic", size=n, seed=seed)
     records = (

@@ -118,7 +118,7 @@ def _bare(loaded: LoadedModel) -> Contender:
 
 
 def _cotlens(loaded: LoadedModel) -> Contender:
-    return lambda ids: minimum(record(loaded.model, ids).entropy[:, 0])
+    return lambda ids: minimum(record(loaded.model, ids)["normalised_entropy"][:, 0])
 
 
 def _eager(loaded: LoadedModel) -> Contender:

@@ -31,7 +31,7 @@ def run(
 ) -> Iterator[dict]:
     """One record for each number of inputs: ms of both contenders and how much longer the loop takes."""
     task = Parity(n=n, k=k)
-    model = hooked_decoder(decoder, task.d_vocab, task.n_ctx, seed=0).eval()
+    model = hooked_decoder(decoder, task.d_vocab, task.n_ctx, seed=0)
     for size in batches:
         batched, looped = contenders(task, model, size)
         difference = (batched() - looped()).abs().max().item()

@@ -1,15 +1,14 @@
-"""cotlens entropy: normalised attention entropy of a pretrained model, with and without CoT."""
+"""cotlens entropy: attention entropy and other attention statistics of a pretrained model, with and without CoT."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import pandas as pd
 import torch
 import tyro
-from matplotlib.figure import Figure
 from rich.console import Console
 
 from hf_analysis.measurement.measure import Measurer, collect
@@ -24,19 +23,26 @@ from interp.console import progress
 from interp.core.reproduce import chosen, command
 from interp.core.runs import check_directory, run_directory
 from interp.core.verdict import Verdict, verdict_table
-from interp.figures.style import save_figures
 from probes import rows
+from probes.attention.statistics import DEFAULT_METRICS, known_metrics
 from probes.base import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NOT_THE_RUN = ("out", "resume", "offline", "engine", "address", "actors", "actor_gpus")
 """Options that say where and how to measure, not what."""
+METRICS_HELP = (
+    "What is measured of every head, a statistic and how it is reduced over tokens: "
+    f"{' '.join(known_metrics(plugins=False))}, and those of plug-ins."
+)
 Measure = Callable[[str, Path, str], pd.DataFrame]
 """(model, directory, prefix of the run's name) -> rows, which are also in the directory."""
 
 
 @dataclass(frozen=True)
 class Entropy:
-    """Measure every head's normalised attention entropy on problems, under several conditions.
+    """Measure every head's attention on problems under several conditions: normalised entropy, or other --metrics.
 
     Every finished problem is on disk before the next begins; --resume goes on after a kill.
     """
@@ -59,6 +65,7 @@ class Entropy:
         "filler",
     )
     """What follows the question: cot no_cot cot_clean shuffled_steps shuffled_tokens filler swapped_cot generated."""
+    metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help=METRICS_HELP)] = DEFAULT_METRICS
     paper_mode: bool = False
     """Exactly the paper's two conditions, texts and reduction, and a count of its script's known defects."""
     against: str | None = None
@@ -103,11 +110,15 @@ def main(arguments: Sequence[str]) -> None:
         if options.threads < 1:
             raise ValueError(f"--threads must be at least 1, got {options.threads}")
         torch.set_num_threads(options.threads)
+    if options.against is not None and "min" not in options.metrics:
+        raise ValueError("--against compares two models by their minima: add min to --metrics")
     check_directory(options.out, options.resume)
     problems = load_problems(options.data, limit=options.limit, seed=options.seed, offline=options.offline)
+    asked = None if options.metrics == DEFAULT_METRICS else options.metrics
     request = Request(
-        problems, conditions, options.seed, options.keep_tokens, options.paper_mode, batch_size=options.batch_size
-    )
+        problems, conditions, options.seed, options.keep_tokens, options.paper_mode, batch_size=options.batch_size,
+        asked_metrics=asked,
+    )  # fmt: skip
     measured = _measured_here(options, request) if options.engine == "local" else _measured_on_ray(options, request)
     identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": _threads(options)}
     with run_directory(options.out, {"command": "entropy", **identity}, options.resume):
@@ -194,13 +205,15 @@ def _loaded(options: Entropy, name: str) -> LoadedModel:
 
 def _conclude(
     judge: Callable[[pd.DataFrame], Sequence[Verdict]],
-    figures: Callable[[pd.DataFrame], Mapping[str, Figure]],
+    figures: Callable[[pd.DataFrame], Mapping[str, "Figure"]],
     table: pd.DataFrame,
     out: Path,
 ) -> list[Verdict]:
     """Judges and draws, if there is anything to compare: one problem or one condition only leaves rows."""
     if table["unit"].nunique() < 2:
         return []
+    from interp.figures.style import save_figures
+
     verdicts = list(judge(table))
     if verdicts:
         save_figures(out / "figures", figures(table))

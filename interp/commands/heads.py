@@ -18,8 +18,6 @@ from interp.cli import parse
 from interp.console import progress
 from interp.core.contrast import ALPHA, FEWEST_FOR_HEADS, N_FLIPS
 from interp.core.runs import check_directory, run_directory
-from interp.figures.heads import kind_maps
-from interp.figures.style import save_figures
 from interp.statistics import sign_flip_max_t
 from probes.base import atomic
 
@@ -79,6 +77,9 @@ def main(arguments: Sequence[str]) -> None:
         found = summary(table, options.top)
         atomic.write_json(options.out / "heads.json", found)
         maps = {kind: _cube(table, kind).mean(0) for kind in METRICS if _measured(table, kind)}
+        from interp.figures.heads import kind_maps  # matplotlib, when the work is done
+        from interp.figures.style import save_figures
+
         save_figures(options.out / "figures", {"heads": kind_maps(maps, options.top)})
     Console().print(_printed(found))
     for kind in (kind for kind in METRICS if kind not in maps):

@@ -3,34 +3,30 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import numpy as np
 import pandas as pd
 import torch
 import tyro
 from rich.console import Console
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from interp.cli import parse
 from interp.commands.probe_summary import summary, summary_tables
 from interp.console import progress
-from interp.core.probe_rows import attention_rows, effect_rows, knockout_rows, state_rows
-from interp.core.runs import read_config
-from interp.figures.probes import probe_figures
-from interp.figures.style import save_figures
+from interp.core.probe_rows import accuracy_rows, attention_rows, effect_rows, knockout_rows, metric_rows, state_rows
+from interp.core.training_runs import FinishedRun, condition_of, load_run
 from probes import rows
 from probes.attention.dependence import without_self
+from probes.attention.statistics import find_metric
 from probes.base import atomic
+from probes.base.streams import numpy_stream, torch_stream
 from probes.hooked.causal import ablate_heads, head_places, knock_out_by_head, patch_edges, patch_heads, unchanged
-from probes.hooked.points import Hooked, residual_names
+from probes.hooked.points import residual_names
+from toy_models.engine.chance import step_accuracy
 from toy_models.engine.corruption import corrupted_pairs
-from toy_models.engine.decoder import DecoderConfig, hooked_decoder, load_weights
-from toy_models.engine.forward import Dropout
+from toy_models.engine.evaluation import head_metrics
 from toy_models.engine.probing import attention_probe, read_margins, state_probes, step_knockouts
-from toy_models.engine.training import TrainConfig, Trainer
-from toy_models.task import Batch, Task, task_class
+from toy_models.task import Batch, is_causal
 
 WIDTH = 110
 """Columns of the tables where there is no terminal to ask."""
@@ -53,19 +49,10 @@ class Probe:
     """Test inputs for the linear probes; half of them are held out."""
     edited: int = 128
     """Test inputs for the causal probes."""
+    metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = ()
+    """Also measure these metrics of every head over all tokens, as `cotlens entropy` does; its help lists them."""
     seed: int = 0
     """Draws splits, control labels, random keys and corrupted inputs."""
-
-
-@dataclass(frozen=True)
-class FinishedRun:
-    """A trained model, its untrained twin, and the test inputs of its run."""
-
-    task: Task
-    model: Hooked
-    untrained: Hooked
-    test: Batch
-    unit: str
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -74,6 +61,8 @@ def main(arguments: Sequence[str]) -> None:
     for name, least in (("inputs", 40), ("edited", 8)):
         if getattr(options, name) < least:
             raise ValueError(f"--{name} must be at least {least}, got {getattr(options, name)}")
+    for name in options.metrics:
+        find_metric(name)
     run = load_run(options.run)
     out = options.out or options.run / "probe"
     if out.exists() and not out.is_dir():
@@ -85,6 +74,9 @@ def main(arguments: Sequence[str]) -> None:
     atomic.write_json(out / "summary.json", found)
     if options.json is not None:
         atomic.write_json(options.json, found)
+    from interp.figures.probes import probe_figures  # matplotlib, when the work is done
+    from interp.figures.style import save_figures
+
     save_figures(out / "figures", probe_figures(table))
     console = Console() if Console().is_terminal else Console(width=WIDTH)
     for one in summary_tables(found):
@@ -92,60 +84,33 @@ def main(arguments: Sequence[str]) -> None:
     print(f"rows, summary and figures are in {out}")
 
 
-def load_run(directory: Path) -> FinishedRun:
-    """The run that `cotlens train` left in `directory`; a ValueError says what is missing or wrong."""
-    config = read_config(directory)
-    missing = [name for name in ("task", "parameters", "decoder", "training") if name not in config]
-    if missing:
-        kind = config.get("command") or config.get("claim") or "another kind"
-        raise ValueError(f"{directory} is a run of {kind}, not of cotlens train: its config has no {missing[0]!r}")
-    weights = directory / "model.safetensors"
-    if not weights.is_file():
-        raise ValueError(
-            f"{directory} has no model.safetensors: finish it with cotlens train {config['task']} --resume"
-        )
-    kind = task_class(config["task"])
-    try:
-        task = kind(**{name: _frozen(value) for name, value in config["parameters"].items()})
-        decoder = DecoderConfig(**config["decoder"])
-        training = TrainConfig(**{**config["training"], "dropout": Dropout(**config["training"]["dropout"])})
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"{directory / 'config.json'} does not describe a run of this version: {error}") from error
-    trainer = Trainer(task, decoder, training)
-    trainer.model.to("cpu", print_details=False)  # small models, and everything else is drawn there
-    untrained = hooked_decoder(decoder, task.d_vocab, task.n_ctx, seed=training.seed + 1)
-    try:
-        load_weights(trainer.model, load_file(weights))
-    except SafetensorError as error:
-        raise ValueError(f"{weights} is damaged: {error}") from error
-    return FinishedRun(task, trainer.model, untrained, trainer.held_out.test, str(training.seed))
-
-
-def _frozen(value: Any) -> Any:
-    """JSON's lists as the tuples that frozen dataclasses hold."""
-    return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
-
-
 def probe_rows(run: FinishedRun, options: Probe, say: Callable[[int, str], None]) -> pd.DataFrame:
-    """All probes as one table."""
-    condition = "cot" if getattr(run.task, "cot", False) else "no_cot"
-    labels = {"run": run.task.name, "condition": condition, "unit": run.unit, "setting": ""}
+    """All probes as one table; first of all, whether the model has learned anything."""
+    labels = {"run": run.task.name, "condition": condition_of(run.task), "unit": run.unit, "setting": ""}
+    learned = step_accuracy(run.model, run.read, run.test)
+    for sentence in learned.sentences():
+        print(sentence, flush=True)
     attention = attention_probe(run.model, run.task, run.test)
     say(1, "attention")
     causal = causal_rows(run, run.test[: options.edited], labels, options.seed)
     say(2, "causal")
-    rng = np.random.default_rng(options.seed)
+    rng = numpy_stream(options.seed, "linear probes")
     linear = list(state_probes(run.model, run.untrained, run.task, run.test[: options.inputs], rng))
     say(3, f"linear: {len(linear)} probes at {len(residual_names(run.model))} hook points")
     steps = run.test.supervised.tolist()
-    return rows.concat([attention_rows(attention, steps, labels), causal, state_rows(linear, labels)])
+    tables = [accuracy_rows(learned, labels), attention_rows(attention, steps, labels), causal]
+    tables.append(state_rows(linear, labels))
+    if options.metrics:
+        found = head_metrics(run.model, run.test.inputs, options.metrics, is_causal(run.task))
+        tables.append(metric_rows(found, run.test.inputs.shape[1], labels))
+    return rows.concat(tables)
 
 
 def causal_rows(run: FinishedRun, batch: Batch, labels: dict, seed: int) -> pd.DataFrame:
     """Knockouts of every step, then every head's knockout, ablations and patches with their effects."""
-    generator = torch.Generator().manual_seed(seed)
-    model, inputs, read = run.model, batch.inputs, read_margins(batch)
-    places, clean = head_places(model, inputs), unchanged(model, inputs, read)
+    generator = torch_stream(seed, "causal probes")
+    model, inputs, read = run.model, batch.inputs, read_margins(batch, run.read)
+    places, clean = head_places(model), unchanged(model, inputs, read)
     needed = without_self(run.task.dependencies(batch))
     edited = {
         "knockout": knock_out_by_head(model, inputs, read, needed),
@@ -153,14 +118,14 @@ def causal_rows(run: FinishedRun, batch: Batch, labels: dict, seed: int) -> pd.D
         "resample": ablate_heads(model, inputs, read, "resample", generator),
         **_patched(run, batch, generator),
     }
-    tables = [knockout_rows(step_knockouts(model, run.task, batch, generator), labels)]
+    tables = [knockout_rows(step_knockouts(model, run.task, batch, generator, run.read), labels)]
     tables += [effect_rows(clean, found, places, edit, labels, seed) for edit, found in edited.items()]
     return rows.concat(tables)
 
 
 def _patched(run: FinishedRun, batch: Batch, generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Each step's margin with a head's output, or one dependency's edge through it, from a run with that changed."""
-    model, inputs, read = run.model, batch.inputs, read_margins(batch)
+    model, inputs, read = run.model, batch.inputs, read_margins(batch, run.read)
     heads, edges = [], []
     for step, query in enumerate(batch.supervised.tolist()):
         pairs = corrupted_pairs(run.task, batch, query, generator)

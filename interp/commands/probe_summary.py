@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 TITLES = {
+    "accuracy": "Accuracy of every step on the test inputs, against the best constant guess",
     "attention": "Attention at the steps (means over steps and test inputs)",
     "linear": "Linear probes at the own step of every state: balanced accuracy on held-out inputs",
     "knockouts": "Knockouts in all heads: accuracy of the steps",
@@ -22,6 +23,7 @@ SERVES = 0.5
 def summary(rows: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """The lines of every table, from rows alone."""
     return {
+        "accuracy": _accuracy(rows),
         "attention": _attention(rows),
         "linear": _linear(rows),
         "knockouts": _knockouts(rows),
@@ -29,10 +31,24 @@ def summary(rows: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+def _accuracy(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    found = with_settings(rows[rows["metric"].isin(["accuracy_at_step", "chance", "above_chance"])])
+    wide = found.pivot_table(index="step", columns="metric", values="value")
+    return [
+        {
+            "step": int(step) + 1,
+            "accuracy": round(of["accuracy_at_step"], 3),
+            "chance": round(of["chance"], 3),
+            "learned": "yes" if of["above_chance"] else "no: at chance",
+        }
+        for step, of in wide.iterrows()
+    ]  # pyright: ignore[reportReturnType]
+
+
 def _attention(rows: pd.DataFrame) -> list[dict[str, Any]]:
     lines = []
     for (layer, head), of in rows[rows["metric"] == "top1_hit"].groupby(["layer", "head"]):
-        here = rows[(rows["layer"] == layer) & (rows["head"] == head)]
+        here = rows[(rows["layer"] == layer) & (rows["head"] == head) & (rows["query"] >= 0)]
         means = here.groupby("metric")["value"].mean()
         lines.append(
             {
@@ -109,8 +125,8 @@ def _effects(rows: pd.DataFrame) -> list[dict[str, Any]]:
                 "layer": int(layer),
                 "head": int(head),
                 "step": int(most["step"]) + 1,
-                "effect": round(most["effect"], 3),
-                "interval": f"[{most['effect_low']:.2f}, {most['effect_high']:.2f}]",
+                "effect": float(f"{most['effect']:.3g}"),
+                "interval": f"[{most['effect_low']:.3g}, {most['effect_high']:.3g}]",
                 "p": round(most["effect_p"], 4),
             }
         )

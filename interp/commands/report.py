@@ -22,11 +22,11 @@ class Report:
 
 def main(arguments: Sequence[str]) -> None:
     """Builds the page and says where it is."""
-    from interp.report import write_report
-
     options = parse(Report, arguments, "report")
     if not options.runs:
         raise ValueError("name at least one run directory, such as runs/claims or demo")
+    from interp.report import write_report
+
     out = options.out or options.runs[0] / "report.html"
     size = write_report(options.runs, out)
     print(f"the report is {out} ({size / 1e6:.1f} MB); open it in a browser")

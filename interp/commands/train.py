@@ -1,24 +1,19 @@
 """cotlens train TASK: one training run."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, make_dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
-from safetensors.torch import save_file
 
 from interp.cli import parse
-from interp.console import progress
-from interp.core.runs import run_directory
-from interp.figures.style import attention_map, save_figures, training_curves
-from probes import rows
-from probes.base import atomic
-from toy_models.engine.decoder import DecoderConfig, weights
-from toy_models.engine.run_rows import attention_rows, dependence_rows, outcome_rows, training_rows
-from toy_models.engine.splits import require_room
-from toy_models.engine.training import Evaluation, TrainConfig, TrainResult, train
-from toy_models.task import Task, load_tasks, task_class
+from interp.console import Update, progress
+from interp.core.training_runs import train_in
+from toy_models.engine.recipe import Recipe, find_recipe, load_recipes, recipes_of
+from toy_models.engine.training_run import Device, Evaluation, TrainResult
+from toy_models.task import Task, task_class
 
 
 @dataclass(frozen=True)
@@ -31,71 +26,85 @@ class Output:
     """Go on with the run in that directory."""
     checkpoint_seconds: float = 20.0
     """Least time between two checkpoints; what is trained after the last one is trained again on --resume."""
+    device: Device = "auto"
+    """Where to train: auto is a GPU if there is one. Data and initial weights are the same on every device."""
 
 
 def main(arguments: Sequence[str]) -> None:
     """Trains the named task."""
-    known = ", ".join(sorted(load_tasks()))
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(f"usage: cotlens train TASK --out DIR [options]\n\nThe tasks are: {known}.\n")
-        print("cotlens train TASK --help lists a task's options.")
+        print("usage: cotlens train TASK [--model MODEL] --out DIR [options]\n\nThe tasks and their models:")
+        for task, recipes in sorted(load_recipes().items()):
+            for number, recipe in enumerate(recipes.values()):
+                print(f"  {'' if number else task:<17} {recipe.model:<8} {recipe.summary}")
+        print("\nA task's first model is its default. cotlens train TASK --model MODEL --help lists its options.")
         return
-    options = parse(_options(arguments[0]), arguments[1:], f"train {arguments[0]}")
-    run_training(options.task, options.decoder, options.training, options.output)
+    recipe = find_recipe(arguments[0], _asked_model(arguments[1:]))
+    parsed = parse(_options(arguments[0], recipe.model), arguments[1:], f"train {arguments[0]}")
+    options = recipe.options(**{part.name: getattr(parsed, part.name) for part in fields(recipe.options)})
+    run_training(parsed.task, recipe, options, parsed.output)
 
 
-def run_training(task: Task, decoder: DecoderConfig, config: TrainConfig, output: Output) -> TrainResult:
-    """Trains in the run directory and leaves rows, weights and figures there."""
-    require_room(task, config.n_validation, config.n_test)  # before anything is written
-    out = output.out
-    parts = {"parameters": task, "decoder": decoder, "training": config}
-    identity = {"task": task.name, **{name: asdict(part) for name, part in parts.items()}}  # pyright: ignore
-    with run_directory(out, identity, output.resume):
-        checkpoint = out / "checkpoint.safetensors"
-        with progress(f"training {task.name}", config.budget, "samples") as update:
+def run_training(task: Task, recipe: Recipe, options: Any, output: Output) -> TrainResult:
+    """Trains in the run directory, shows how it goes and says what came of it."""
+    with ExitStack() as shown:
+        updates: list[Update] = []
 
-            def show(e: Evaluation) -> None:
-                lowest = min(min(heads) for heads in e.entropies)
-                update(e.samples, f"accuracy {e.accuracy:.3f}, loss {e.loss:.3f}, lowest entropy {lowest:.3f}")
+        def show(e: Evaluation, budget: int) -> None:
+            if not updates:
+                updates.append(shown.enter_context(progress(f"training {task.name}", budget, "samples")))
+            lowest = min(min(heads) for heads in e.entropies)
+            text = f"accuracy {e.accuracy:.3f}, loss {e.loss:.3f}, lowest entropy {lowest:.3f}"
+            updates[0](e.samples, text)
 
-            result = train(task, decoder, config, checkpoint, output.checkpoint_seconds, on_evaluation=show)
-        write_run(out, task, result, unit=str(config.seed))
-    _say(result, out)
+        result = train_in(
+            output.out,
+            task,
+            recipe.model,
+            options,
+            resume=output.resume,
+            device=output.device,
+            checkpoint_seconds=output.checkpoint_seconds,
+            on_evaluation=show,
+        )
+    _say(result, output.out)
     return result
 
 
-def write_run(out: Path, task: Task, result: TrainResult, unit: str) -> None:
-    """Writes rows, weights and figures of a finished run."""
-    condition = "cot" if getattr(task, "cot", False) else "no_cot"
-    labels = {"run": task.name, "condition": condition, "unit": unit, "setting": ""}
-    table = rows.concat(
-        [
-            training_rows(result.history, **labels),
-            outcome_rows(result, **labels),
-            dependence_rows(result, task, **labels),
-            attention_rows(result.model, task, result.test, result.samples, **labels, n_inputs=2),
-        ]
-    )
-    rows.write(out / "rows.parquet", table)
-    tensors = {name: tensor.contiguous() for name, tensor in weights(result.model).items()}
-    atomic.write_file(out / "model.safetensors", lambda path: save_file(tensors, path))
-    title = f"{task.name}, {'with' if condition == 'cot' else 'without'} CoT, seed {unit}"
-    figures = {"training": training_curves(table, title), "attention": attention_map(table, title)}
-    save_figures(out / "figures", figures)
+def _asked_model(arguments: Sequence[str]) -> str:
+    """The value of --model, which decides what the other options are."""
+    for number, argument in enumerate(arguments):
+        if argument.startswith("--model="):
+            return argument.removeprefix("--model=")
+        if argument == "--model" and number + 1 < len(arguments):
+            return arguments[number + 1]
+    return ""
 
 
-def _options(task_name: str) -> Any:
-    """A dataclass with the task's, the decoder's and the training's options, flat on the command line."""
+def _options(task_name: str, model: str = "") -> Any:
+    """A dataclass with the task's and its recipe's options, flat on the command line."""
     flat = tyro.conf.arg(name="")
-    parts = {
-        "output": Output,
-        "task": task_class(task_name),
-        "decoder": DecoderConfig,
-        "training": TrainConfig,
-    }
-    options = make_dataclass("Options", [(name, Annotated[kind, flat]) for name, kind in parts.items()])
-    options.__doc__ = f"Train the {task_name} task. {task_class(task_name).__doc__}"
+    recipe = find_recipe(task_name, model)
+    known = tuple(recipes_of(task_name))
+    hints, default = get_type_hints(recipe.options), recipe.options()
+    options = make_dataclass(
+        "Options",
+        [
+            ("output", Annotated[Output, flat]),
+            ("task", Annotated[task_class(task_name), flat]),
+            ("model", Annotated[Literal[known], _MODEL], field(default=recipe.model)),
+            *(
+                (part.name, Annotated[hints[part.name], flat], field(default=getattr(default, part.name)))
+                for part in fields(recipe.options)
+            ),
+        ],
+    )
+    about = task_class(task_name).__doc__
+    options.__doc__ = f"Train the {task_name} task: {recipe.summary} (--model {recipe.model}). {about}"
     return options
+
+
+_MODEL = tyro.conf.arg(help="Which model, and with it which of the options below.")
 
 
 def _say(result: TrainResult, out: Path) -> None:
@@ -103,6 +112,8 @@ def _say(result: TrainResult, out: Path) -> None:
         print(f"not perfect within {result.samples:,} samples")
     else:
         print(f"perfect on validation after {result.sample_complexity:,} samples")
-    print(f"test accuracy {result.test_accuracy:.4f}, by free-running rollout {result.rollout_accuracy:.4f}")
-    print(f"training step: {result.path}")
+    free = result.rollout_accuracy
+    by_rollout = "" if free is None else f", by free-running rollout {free:.4f}"
+    print(f"test accuracy {result.test_accuracy:.4f}{by_rollout}")
+    print(f"trained by: {result.path}")
     print(f"rows, weights and figures are in {out}")

@@ -8,6 +8,7 @@ inside `measure`.
 import importlib
 import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,3 +185,10 @@ def find_claims(ids: Sequence[str]) -> list[Claim]:
     if unknown:
         raise ValueError(f"unknown claim {unknown[0]!r}; the claims are {', '.join(sorted(known))}, or all")
     return [known[name] for name in dict.fromkeys(ids)]
+
+
+def citation(paper: str) -> str:
+    """Authors, title and year, as the package of the paper's claims has them; a plug-in's claims have no package."""
+    package = sys.modules.get(f"interp.claims.{paper}")
+    paragraphs = ((package.__doc__ if package else None) or "").split("\n\n")
+    return " ".join(paragraphs[1].split()).split(" Task: ")[0] if len(paragraphs) > 1 else ""

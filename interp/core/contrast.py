@@ -4,13 +4,14 @@ The unit of replication is the problem: heads are averaged within a problem befo
 per-head tests flip the signs of whole problems, so dependence between heads is kept.
 """
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from interp.statistics import Interval, bootstrap_mean, sign_flip_max_t
+from interp.statistics import Interval, MaxT, bootstrap_mean, sign_flip_max_t
 
 ALPHA = 0.05
 N_FLIPS = 4999
@@ -46,13 +47,27 @@ class Contrast:
     def head_p_values(self) -> Float[np.ndarray, "layer head"]:
         """Two-sided p-values of every head, familywise over heads (sign-flip max-T)."""
         differences = self.differences
-        flat = differences.reshape(len(differences), -1)
-        return sign_flip_max_t(flat, rng=0, n_flips=N_FLIPS).p_adjusted.reshape(differences.shape[1:])
+        return head_test(differences.reshape(len(differences), -1)).p_adjusted.reshape(differences.shape[1:])
 
     def head_shares(self) -> tuple[float, float]:
         """The shares of heads that are clearly lower and clearly higher in the first condition."""
         clear, mean = self.head_p_values() < ALPHA, self.differences.mean(0)
         return float((clear & (mean < 0)).mean()), float((clear & (mean > 0)).mean())
+
+
+_TESTED: dict[bytes, MaxT] = {}
+
+
+def head_test(differences: Float[np.ndarray, "problem head"]) -> MaxT:
+    """Every head's paired difference, familywise over heads (sign-flip max-T).
+
+    Verdict, figures and report ask for the same test: its result is kept for this process, by the numbers.
+    """
+    data = np.ascontiguousarray(differences)
+    key = hashlib.sha256(f"{N_FLIPS} {data.dtype} {data.shape} ".encode() + data.tobytes()).digest()
+    if key not in _TESTED:
+        _TESTED[key] = sign_flip_max_t(data, rng=0, n_flips=N_FLIPS)
+    return _TESTED[key]
 
 
 def contrast(rows: pd.DataFrame, first: Side, second: Side) -> Contrast:
@@ -72,8 +87,9 @@ def _cube(rows: pd.DataFrame, side: Side) -> dict[str, Float[np.ndarray, "layer 
     if side.run is not None:
         chosen = chosen[chosen["run"] == side.run]
     if chosen.empty:
-        known = sorted(rows["condition"].unique())
-        raise ValueError(f"no rows of {side}; the table has the conditions {', '.join(known)}")
+        known = {name: ", ".join(sorted(rows[name].unique())) for name in ("condition", "metric", "scope")}
+        has = "; ".join(f"the {name}s {values}" for name, values in known.items())
+        raise ValueError(f"no rows of {side}; the table has {has}")
     shape = (int(chosen["layer"].max()) + 1, int(chosen["head"].max()) + 1)
     cubes = {}
     for unit, of_unit in chosen.groupby("unit", sort=True):

@@ -11,7 +11,6 @@ from interp.core.engine import Engine, Local, clear, rows_file
 from interp.core.ledger import Record
 from interp.core.protocol import RESULTS, declaration, status
 from interp.core.runs import read_provenance, run_directory
-from interp.figures.style import save_figures
 from probes import rows
 from probes.base import atomic
 
@@ -71,6 +70,8 @@ def run_claim(
         _measure_missing(claim, items, out, engine or Local(workers), pace or Pace(len(items)), report)
         table = rows.concat(rows.read(rows_file(out, item)) for item in items)
         rows.write(out / "rows.parquet", table)
+        from interp.figures.style import save_figures  # matplotlib, when the work is done
+
         known = status(claim, preset_name, preset, read_provenance(out).get("declaration"), results)
         record = Record(claim.judge(table, preset), preset_name, command, claim.scale_of(preset_name), known)
         save_figures(out / "figures", claim.figures(table))

@@ -19,7 +19,10 @@ SCOPES = {
 
 def probe_figures(rows: pd.DataFrame) -> Mapping[str, Figure]:
     """Every figure of a probed run, from rows alone."""
-    return {"assignment": assignment(rows), "decodable": decodable(rows), "knockouts": knockouts(rows)}
+    figures = {"assignment": assignment(rows), "knockouts": knockouts(rows)}
+    if (rows["metric"] == "probe_accuracy").any():  # a model without a residual stream has no linear probes
+        figures["decodable"] = decodable(rows)
+    return figures
 
 
 def assignment(rows: pd.DataFrame) -> Figure:

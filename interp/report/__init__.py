@@ -1,8 +1,9 @@
 """What was measured and what holds? One self-contained HTML page, built from rows alone: no model, no torch.
 
-sources   which run directories are there      pretrained, tokens, toy   rows as compact columns for the explorers
-board     the verdict board                    page                      everything put into one file
-sections  one section for each claim           *.html *.css *.js         the page's own parts
+sources           which run directories are there        pretrained, tokens, toy  rows as columns for the explorers
+board             a card for each claim, by paper        templates                escaping, of everything shown
+sections, forest  what is on a card: figures, plots      page                     everything put into one file
+assets            page.html (the shell), claim.html (a claim), explorers, style sheets, scripts
 """
 
 from interp.report.page import build, write_report

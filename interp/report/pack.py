@@ -1,11 +1,10 @@
 """How do numbers and text from data get into the page, small and harmless?
 
 Numbers are embedded as base64 columns of small integers, read as typed arrays; text only as JSON in which no
-character can end the script element, or as escaped HTML.
+character can end the script element, or through templates that escape it (`templates.py`).
 """
 
 import base64
-import html
 import json
 import math
 import re
@@ -53,11 +52,6 @@ def script_json(value: Any) -> str:
 def visible(text: str) -> str:
     """`text` with characters that reorder or hide text written as [U+202E]."""
     return _INVISIBLE.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
-
-
-def escaped(text: object) -> str:
-    """`text` for HTML, in elements and in quoted attributes."""
-    return html.escape(visible(str(text)), quote=True)
 
 
 def number(value: float) -> str:

@@ -7,22 +7,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from interp.core.contrast import N_FLIPS
+from interp.core.contrast import head_test
 from interp.report.pack import packed, visible
 from interp.report.sources import Run
 from interp.report.tokens import token_data
-from interp.statistics import bootstrap_mean, sign_flip_max_t
+from interp.statistics import bootstrap_mean
+from probes.attention.statistics import Metric, known_metrics
 
-METRICS = {
-    "min": "minimum (as published)",
-    "length_matched_min": "minimum, length-matched (controlled)",
-    "mean": "mean",
-    "q10": "10% quantile",
-    "sink_excluded_min": "minimum without the first token",
-    "sink_excluded_mean": "mean without the first token",
-    "sink_mass": "attention on the first token",
-}
-SHARED = "sink_mass"  # toy runs have it too: alone it makes no pretrained run
 PLACE = ["condition", "unit", "layer", "head", "metric", "scope"]
 
 
@@ -30,8 +21,8 @@ def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """One data set for each measured model, those with several conditions and many problems first."""
     found = []
     for run in runs:
-        table = run.table[run.table["metric"].isin(list(METRICS)) & (run.table["layer"] >= 0)]
-        measured = table.loc[table["metric"] != SHARED, "run"].unique()
+        table = _metric_rows(run.table)
+        measured = table["run"].unique()
         sets = [one for name in measured for one in _data_sets(str(name), table[table["run"] == name])]
         tokens = run.tokens if len(sets) == 1 else None  # a table of tokens does not say of which model they are
         found += [(label, run.name, part, tokens) for label, part in sets]
@@ -41,6 +32,18 @@ def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
         for label, directory, part, tokens in found
     ]
     return sorted(sets, key=lambda one: (len(one["conditions"]) < 2, -len(one["units"])))
+
+
+def _metric_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of metrics by head: those of single queries, which toy runs have under the same names, are others."""
+    return table[table["metric"].isin(list(known_metrics())) & (table["layer"] >= 0) & (table["query"] < 0)]
+
+
+def _menu(name: str, metric: Metric) -> list[Any]:
+    """What the page needs of a metric: name, label, unit, the ends of its scale, and which of them is sparser."""
+    statistic = metric.statistic
+    high = None if statistic.high is None else float(statistic.high)
+    return [name, metric.label, statistic.unit, float(statistic.low), high, statistic.sparser]
 
 
 def _data_sets(name: str, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -58,24 +61,25 @@ def _data_sets(name: str, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]
 
 def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> dict[str, Any]:
     conditions = _ordered(table["condition"], ["cot", "no_cot"])
-    metrics = _ordered(table["metric"], list(METRICS))
+    known = known_metrics()
+    metrics = _ordered(table["metric"], list(known))
     scopes = _ordered(table["scope"], ["answer", "all"])
     units = sorted(set(table["unit"]))  # the order in which claims flip signs, so that p-values agree with theirs
     n_layers, n_heads = int(table["layer"].max()) + 1, int(table["head"].max()) + 1
     axes = (("metric", metrics), ("scope", scopes), ("condition", conditions), ("unit", units))
-    index = [pd.Categorical(table[name], categories=known).codes for name, known in axes]
-    values = np.full([*(len(known) for _, known in axes), n_layers, n_heads], np.nan)
+    index = [pd.Categorical(table[name], categories=places).codes for name, places in axes]
+    values = np.full([*(len(places) for _, places in axes), n_layers, n_heads], np.nan)
     values[(*index, table["layer"].to_numpy(), table["head"].to_numpy())] = table["value"].to_numpy()
-    lengths = table[table["metric"] != SHARED].groupby(["scope", "condition"])["n_tokens"].mean()
+    lengths = table.groupby(["scope", "condition"])["n_tokens"].mean()
     return {
         "name": visible(label),
         "layers": n_layers,
         "heads": n_heads,
         "conditions": [visible(name) for name in conditions],
-        "metrics": [[name, METRICS[name]] for name in metrics],
+        "metrics": [_menu(name, known[name]) for name in metrics],
         "scopes": [visible(name) for name in scopes],
         "units": [visible(name) for name in units],
-        "values": packed(values),
+        "values": [packed(of_metric) for of_metric in values],
         "lengths": [[round(float(lengths.get((s, c), 0)), 1) for c in conditions] for s in scopes],
         "tests": _tests(values, conditions),
         "tokens": token_data(tokens, n_layers, n_heads),
@@ -108,7 +112,7 @@ def _tests(
 
 def _test(difference: Float[np.ndarray, "problem head"]) -> dict[str, Any]:
     """Heads by sign-flip max-T; the mean over heads with its interval over problems."""
-    by_head = sign_flip_max_t(difference, rng=0, n_flips=N_FLIPS)
+    by_head = head_test(difference)
     mean = bootstrap_mean(difference.mean(1), rng=0)
     return {
         "n": len(difference),

@@ -1,15 +1,13 @@
-"""What lies behind a verdict? For each claim: its figures, its test, what was scaled down, where it came from."""
+"""What lies behind a verdict? A claim's figures, its declared test in paragraphs, and where its rows came from."""
 
 import base64
 import io
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interp.core.reproduce import command
-from interp.report.board import Entry, badge, verdict_rows
-from interp.report.pack import escaped
 from interp.report.sources import Judgement, Run
 
 if TYPE_CHECKING:
@@ -19,51 +17,23 @@ LARGEST_SVG = 300_000
 """Bytes from which on a figure is embedded as PNG instead."""
 
 
-def sections_html(found: Sequence[Entry]) -> str:
-    """A section for every claim on the board."""
-    return "".join(_section(entry) for entry in found)
+@dataclass(frozen=True)
+class Picture:
+    """A figure that stands in the page."""
+
+    caption: str
+    uri: str
 
 
-def _section(entry: Entry) -> str:
-    claim, judgement = entry.claim, entry.judgement
-    outcomes = list(dict.fromkeys(v.outcome for v in judgement.verdicts)) if judgement else ["not run"]
-    parts = [
-        f'<section class="claim-section" id="{entry.anchor}" aria-labelledby="{entry.anchor}-title">',
-        f'<h3 id="{entry.anchor}-title">{escaped(claim.id)} {" ".join(map(badge, outcomes))}</h3>',
-        f"<blockquote>{escaped(claim.sentence)}</blockquote>",
-    ]
-    if judgement is not None:
-        parts.append(
-            f'<table class="board"><caption class="unseen">Tests of {escaped(claim.id)}</caption>'
-            f"<tbody>{verdict_rows(judgement.verdicts, notes=True)}</tbody></table>"
-        )
-        parts.append(f'<div class="figures">{_figures(judgement)}</div>')
-    again = judgement.command if judgement else command("claims", "run", claim.id)
-    parts += [
-        '<div class="words">',
-        f"<div><h4>Test, declared before the data</h4>{_paragraphs(claim.test)}</div>",
-        f"<div><h4>What was scaled down</h4>{_paragraphs(claim.deviations)}</div>",
-        f"</div><h4>To reproduce</h4><pre><code>{escaped(again)}</code></pre>",
-        _provenance(entry.run) if entry.run else "",
-        '<p class="back"><a href="#board">Back to the board</a></p></section>',
-    ]
-    return "".join(parts)
-
-
-def _figures(judgement: Judgement) -> str:
+def pictures(judgement: Judgement) -> list[Picture]:
+    """The figures of a claim, drawn from its rows."""
     claim = judgement.claim
     try:
         drawn = claim.figures(judgement.table)
     except LookupError as error:
         message = f"the figures of {claim.id} cannot be drawn from these rows: {type(error).__name__} {error}"
         raise ValueError(message) from error
-    return "".join(_figure(name, figure, claim.id) for name, figure in drawn.items())
-
-
-def _figure(name: str, figure: "Figure", claim_id: str) -> str:
-    caption = name.replace("_", " ")
-    image = f'<img src="{figure_uri(figure)}" alt="{escaped(f"Figure of {claim_id}: {caption}")}" decoding="async">'
-    return f"<figure>{image}<figcaption>{escaped(caption)}</figcaption></figure>"
+    return [Picture(name.replace("_", " "), figure_uri(figure)) for name, figure in drawn.items()]
 
 
 def figure_uri(figure: "Figure") -> str:
@@ -85,14 +55,15 @@ def _saved(figure: "Figure", kind: str, metadata: dict[str, None]) -> bytes:
     return stream.getvalue()
 
 
-def _paragraphs(text: str) -> str:
-    blocks = textwrap.dedent(text).strip().split("\n\n")
-    return "".join(f"<p>{escaped(' '.join(block.split()))}</p>" for block in blocks)
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of an indented text, each on one line."""
+    return [" ".join(block.split()) for block in textwrap.dedent(text).strip().split("\n\n")]
 
 
-def _provenance(run: Run) -> str:
+def facts(run: Run) -> dict[str, str]:
+    """Where the rows of a claim's run came from."""
     packages = run.provenance.get("packages") or {}
-    facts: dict[str, Any] = {
+    known: dict[str, Any] = {
         "preset": run.config.get("preset", "none"),
         "seeds": run.config.get("seeds", "none recorded"),
         "commit": run.provenance.get("commit") or "not recorded",
@@ -101,10 +72,9 @@ def _provenance(run: Run) -> str:
         "rows": f"{len(run.table):,}",
     }
     rest = {k: v for k, v in run.config.items() if k not in ("claim", "preset", "seeds", "command")}
-    return f'<details class="provenance"><summary>Provenance</summary>{definitions({**facts, **rest})}</details>'
+    return worded({**known, **rest})
 
 
-def definitions(facts: Mapping[str, Any]) -> str:
-    """Names and values as a definition list."""
-    pairs = ((k, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for k, v in facts.items())
-    return "<dl>" + "".join(f"<dt>{escaped(k)}</dt><dd>{escaped(v)}</dd>" for k, v in pairs) + "</dl>"
+def worded(known: Mapping[str, Any]) -> dict[str, str]:
+    """The values as text, whatever they are."""
+    return {k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in known.items()}

@@ -11,7 +11,6 @@ comes with all its digits, even where the sink has all but 1e-7 of the mass.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -19,25 +18,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from probes.attention.row import RowStatistics
+
 BLOCK_ROWS = 64  # queries per block: more compute scores that the causal mask hides, fewer starve the matrix products
 BLOCK_BYTES = 32 * 2**20  # of scores, at most; very long texts have smaller blocks
 UNSEEN = -1e30  # the score of a hidden key: finite, so that 0 * UNSEEN = 0
 LEAST = -80.0  # a score this far below its row's largest weighs 2e-35, as good as nothing; further down, exp is slow
-
-
-@dataclass(frozen=True)
-class RowStatistics:
-    """What one attention layer does at every query. Entropies in nats, over the keys a query sees.
-
-    A query that sees no key has NaN everywhere; one that sees only key 1 has no `entropy_without_sink`.
-    """
-
-    entropy: Float[Tensor, "batch head query"]
-    sink_mass: Float[Tensor, "batch head query"]  # attention on key 1, in [0, 1]
-    entropy_without_sink: Float[Tensor, "batch head query"]  # of the row without key 1, renormalised
-    n_visible: Int[Tensor, "batch 1 query"]
-    n_visible_without_sink: Int[Tensor, "batch 1 query"]
-    top1_mass: Float[Tensor, "batch head query"] | None = None  # the largest weight; of the chunked path only
 
 
 class WithFirstKey(NamedTuple):
@@ -68,12 +54,14 @@ def chunked_row_statistics(
     softcap: float | None = None,
     sinks: Float[Tensor, "head"] | None = None,
     value: Float[Tensor, "batch kv_head key d_value"] | None = None,
+    top1: bool = True,
     block_bytes: int = BLOCK_BYTES,
 ) -> tuple[RowStatistics, Float[Tensor, "batch head query d_value"] | None]:
     """The statistics of softmax(cap(scale q.k) + bias) over the visible keys, and its product with `value`.
 
     `mask` is True where a query sees a key; without one, attention is causal and queries are the last keys.
     `sinks` are learned scores of no key, which take mass from the product; the statistics are over the keys.
+    `top1=False` leaves `top1_mass` out.
     """
     key = key.to(_exact(query))
     if softcap is None and sinks is None:
@@ -104,7 +92,7 @@ def chunked_row_statistics(
         entropy_without_sink=entropy_others.masked_fill_(no_others, torch.nan),
         n_visible=n_visible,
         n_visible_without_sink=n_without,
-        top1_mass=torch.maximum(first, largest_other).masked_fill_(blind, torch.nan),
+        top1_mass=torch.maximum(first, largest_other).masked_fill_(blind, torch.nan) if top1 else None,
     )
     if output is None:
         return statistics, None

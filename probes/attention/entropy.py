@@ -52,7 +52,9 @@ def q10(values: Float[Tensor, "*rows query"]) -> Float[Tensor, "*rows"]:
     return values.nanquantile(0.1, dim=-1)
 
 
-REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"min": minimum, "mean": mean, "q10": q10}
+def maximum(values: Float[Tensor, "*rows query"]) -> Float[Tensor, "*rows"]:
+    """The largest value over queries, NaN passed over."""
+    return -minimum(-values)
 
 
 def length_matched_min(values: Float[Tensor, "*rows query"], m: int) -> Float[Tensor, "*rows"]:
@@ -74,6 +76,35 @@ def length_matched_min(values: Float[Tensor, "*rows query"], m: int) -> Float[Te
         weight *= (n - m - j) / (n - 1 - j) if j < n - m else 0.0
     ascending = values.double().nan_to_num(nan=torch.inf).sort(-1).values[..., :n]
     return (ascending * weights).sum(-1).to(values.dtype)
+
+
+REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"min": minimum, "max": maximum, "mean": mean, "q10": q10}
+LENGTH_MATCHED: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "length_matched_min": length_matched_min,
+    "length_matched_max": lambda values, m: -length_matched_min(-values, m),
+}
+"""Reductions that depend on how many tokens the other texts of a comparison have."""
+
+
+def reduced(
+    reduction: str, values: Float[Tensor, "*rows query"], matched: int | None = None
+) -> Float[Tensor, "*rows"]:
+    """`values` by one of the reductions; `matched` tokens for the length-matched ones, by default all there are."""
+    if reduction in LENGTH_MATCHED:
+        return LENGTH_MATCHED[reduction](values, n_defined(values) if matched is None else matched)
+    return REDUCTIONS[reduction](values)
+
+
+def n_defined(values: Float[Tensor, "*rows query"]) -> int:
+    """How many queries of the first row have a value: those of every row, where all see the same keys."""
+    return int((~values.reshape(-1, values.shape[-1])[0].isnan()).sum())
+
+
+def with_two_keys(
+    values: Float[Tensor, "*rows query"], n_visible: Int[Tensor, "#*rows query"]
+) -> Float[Tensor, "*rows query"]:
+    """`values` of the queries that see at least two keys, over which metrics are reduced; the others are NaN."""
+    return values.masked_fill(n_visible < 2, torch.nan)
 
 
 def _require_some(values: Float[Tensor, "*rows query"]) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from probes.attention.dependence import dependency_mass, sink_mass, top1_hit, without_self
 from probes.attention.entropy import normalised_entropy, row_entropy
-from probes.hooked.points import Hooked, Hooks, n_layers, pattern_name
+from probes.hooked.points import Hooked, Hooks, n_layers, pattern_name, visible_keys
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,7 @@ class AttentionMeter:
     ) -> None:
         """Runs `inputs` and adds what every head does at `steps`."""
         mask = without_self(dependencies)[:, steps]
-        n_keys = mask.shape[-1]
-        visible = steps + 1 if causal else torch.full_like(steps, n_keys)
+        visible = visible_keys(self.model, mask.shape[-1], causal, steps.device)[steps]
         layers: list[Tensor] = []
 
         def measure(pattern: Tensor, hook: object) -> None:

@@ -1,71 +1,198 @@
-"""What does one attention layer do at every query? Chooses the computation, and says which and why."""
+"""Which numbers are read off the rows of attention? The registry of statistics: one file and one registration each.
 
+To add a statistic, write ONE file in `probes/attention/known/`, or a plug-in (`probes.base.plugins`), or a cell:
+
+    from probes import register_statistic
+
+    @register_statistic(label="unused keys", unit="keys", reductions=("min", "mean"), sparser="higher")
+    def unused_keys(entropy, n_visible):
+        "Visible keys minus exp(H), the effective number of keys."
+        return n_visible - entropy.exp()
+
+The names of its parameters say what it is computed from: QUANTITIES, fields of `probes.attention.row.RowStatistics`,
+each [batch head query]. A *metric* is a statistic with a reduction over the tokens of a text that see at least two
+keys; here they are `unused_keys_min` and `unused_keys_mean`. Nothing else has to be edited: the metrics can be
+asked for with `--metrics` of `cotlens entropy` and `cotlens probe`, their rows can be contrasted, the report's menu
+shows them with label and unit, and `hf_analysis.record` gives the statistic token by token.
+
+This module and those of `known` import torch inside functions only: a report is built without it.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
+from probes.base.plugins import is_rerun, load_plugins
 
-from probes.attention.chunked import RowStatistics, chunked_row_statistics
-from probes.attention.fused import fused_row_statistics
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    Values = Float[Tensor, "*batch head query"]
+    Counts = Int[Tensor, "*batch 1 query"]
+else:
+    Values = Counts = Any
+
+QUANTITIES = ("entropy", "sink_mass", "entropy_without_sink", "n_visible", "n_visible_without_sink", "top1_mass")
+"""What a statistic can be computed from; `probes.attention.row.RowStatistics` says what each is."""
+
+REDUCTIONS = {
+    "min": "minimum",
+    "max": "maximum",
+    "mean": "mean",
+    "q10": "10% quantile",
+    "length_matched_min": "length-matched minimum",
+    "length_matched_max": "length-matched maximum",
+}
+"""From the tokens of a text to one number, with labels; `probes.attention.entropy.reduced` computes them."""
+
+DEFAULT_METRICS = ("min", "mean", "q10", "length_matched_min", "sink_mass", "sink_excluded_min", "sink_excluded_mean")
+"""What is measured unless something else is asked for."""
 
 
 @dataclass(frozen=True)
-class Path:
-    """Which computation measured a layer, and why."""
+class Statistic:
+    """One number for every row of attention, NaN where it is not defined."""
 
-    name: str  # "fused" or "chunked"
-    reason: str
+    name: str
+    label: str
+    unit: str  # empty: a share or a ratio
+    reductions: tuple[str, ...]
+    metric: str  # how its metrics are called: a template of {statistic} and {reduction}
+    low: float  # the smallest value there can be
+    high: float | None  # the largest; None: it grows with the text
+    sparser: Literal["lower", "higher"]  # which end means attention on few keys
+    function: Callable[..., Values]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The quantities it is computed from."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    @property
+    def metrics(self) -> "tuple[Metric, ...]":
+        return tuple(Metric(self, reduction) for reduction in self.reductions)
+
+    def of(self, rows: object) -> Values:
+        """The statistic of `rows`, anything with the quantities as attributes: [batch head query]."""
+        return self.function(**{name: getattr(rows, name) for name in self.reads})
 
 
-def row_statistics(
-    query: Float[Tensor, "batch head query d"],
-    key: Float[Tensor, "batch kv_head key d"],
-    scale: float,
+@dataclass(frozen=True)
+class Metric:
+    """One number for every head and text: a statistic, reduced over tokens."""
+
+    statistic: Statistic
+    reduction: str
+
+    @property
+    def name(self) -> str:
+        return self.statistic.metric.format(statistic=self.statistic.name, reduction=self.reduction)
+
+    @property
+    def label(self) -> str:
+        return f"{REDUCTIONS[self.reduction]} of the {self.statistic.label}"
+
+
+STATISTICS: dict[str, Statistic] = {}
+
+
+def register(
     *,
-    value: Float[Tensor, "batch kv_head key d_value"] | None = None,
-    mask: Bool[Tensor, "#batch 1 query key"] | None = None,
-    bias: Float[Tensor, "#batch #head query key"] | None = None,
-) -> tuple[RowStatistics, Float[Tensor, "batch head query d_value"] | None, Path]:
-    """Entropy, sink mass and entropy without the sink of every row; attention's output; the path that was taken.
+    label: str,
+    reductions: Iterable[str],
+    unit: str = "",
+    metric: str = "{statistic}_{reduction}",
+    low: float = 0.0,
+    high: float | None = None,
+    sparser: Literal["lower", "higher"] = "lower",
+) -> Callable[[Callable[..., Values]], Callable[..., Values]]:
+    """Makes the decorated function known as a statistic under its own name.
 
-    `mask` is True where a query sees a key; without one, attention is causal. Both paths agree to rounding. The
-    output is there if `value` is given and the path has it at hand; its type is that of the statistics.
+    Refuses a name that is taken, by a statistic or by one of its metrics, except by a cell that is run again.
     """
-    path = choose_path(query, key, mask=mask, bias=bias)
-    if path.name == "fused":
-        return fused_row_statistics(query, key, scale), None, path
-    statistics, output = chunked_row_statistics(query, key, scale, mask=mask, bias=bias, value=value)
-    return statistics, output, path
+
+    def registered(function: Callable[..., Values]) -> Callable[..., Values]:
+        name = function.__name__
+        new = Statistic(name, label, unit, tuple(reductions), metric, low, high, sparser, function)
+        _check(new)
+        STATISTICS[name] = new
+        return function
+
+    return registered
 
 
-def choose_path(
-    query: Float[Tensor, "batch head query d"],
-    key: Float[Tensor, "batch kv_head key d"],
-    *,
-    mask: Bool[Tensor, "#batch 1 query key"] | None = None,
-    bias: Float[Tensor, "#batch #head query key"] | None = None,
-    softcap: float | None = None,
-    sinks: Float[Tensor, "head"] | None = None,
-) -> Path:
-    """Fused on a GPU where that is exact and a kernel returns its log-sum-exp; else chunked."""
-    if sinks is not None:
-        return Path("chunked", "learned sinks outside the keys")
-    if softcap is not None:
-        return Path("chunked", f"scores are capped at {softcap:g}: not linear in the keys")
-    if bias is not None:
-        return Path("chunked", "scores carry a bias: not linear in the keys")
-    if query.shape[2] != key.shape[2]:
-        return Path("chunked", f"{query.shape[2]} queries against {key.shape[2]} keys")
-    if query.shape[2] < 2:
-        return Path("chunked", "a single token")
-    device = query.device.type
-    if device == "cpu":
-        return Path("chunked", "on a CPU one pass over blocks of scores is the fastest")
-    if device != "cuda":
-        return Path("chunked", f"no fused kernel on {device} returns its log-sum-exp")
-    if query.dtype != torch.float32:
-        return Path("chunked", f"the fused output would be rounded to {query.dtype}")
-    if mask is not None:
-        return Path("chunked", "the fused kernel that returns its log-sum-exp is causal only")
-    return Path("fused", "plain causal softmax of q.k")
+def _check(new: Statistic) -> None:
+    if not (new.name.isidentifier() and new.label.strip() and new.sparser in ("lower", "higher")):
+        raise ValueError(
+            f"statistic {new.name!r} needs a function's name, a label ({new.label!r}) and sparser 'lower' or 'higher'"
+        )
+    if new.high is not None and not new.low < new.high:
+        raise ValueError(f"statistic {new.name!r}: low {new.low:g} must be below high {new.high:g}")
+    wrong = [metric.name for metric in new.metrics if not metric.name.isidentifier()]
+    if wrong:
+        raise ValueError(f"statistic {new.name!r}: {wrong[0]!r} cannot be a metric's name; use letters, digits and _")
+    for known, given, kind in ((QUANTITIES, new.reads, "quantity"), (REDUCTIONS, new.reductions, "reduction")):
+        unknown = [name for name in given if name not in known]
+        if unknown or not given:
+            raise ValueError(
+                f"statistic {new.name!r}: {f'unknown {kind} {unknown[0]!r}' if unknown else f'no {kind}'}; "
+                f"need at least one of {', '.join(known)}"
+            )
+    old = STATISTICS.get(new.name)
+    if old is not None and not is_rerun(old.function, new.function):
+        raise ValueError(f"statistic {new.name!r} is registered twice: {old.function} and {new.function}")
+    names = [metric.name for metric in new.metrics]
+    for other in STATISTICS.values():
+        taken = {metric.name for metric in other.metrics} & set(names) if other.name != new.name else set()
+        if taken:
+            raise ValueError(f"statistic {new.name!r}: the metric {min(taken)!r} is one of {other.name!r}; rename it")
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"statistic {new.name!r} has two metrics {names[0]!r}; put {{reduction}} into {new.metric!r}"
+        )
+
+
+def load_statistics(plugins: bool = True) -> dict[str, Statistic]:
+    """Imports every module of `probes.attention.known`, and every plug-in, and returns the registry."""
+    from probes.attention import known
+
+    for module in pkgutil.iter_modules(known.__path__, f"{known.__name__}."):
+        importlib.import_module(module.name)
+    if plugins:
+        load_plugins()
+    return STATISTICS
+
+
+def known_metrics(plugins: bool = True) -> dict[str, Metric]:
+    """Every metric by its name, those of `DEFAULT_METRICS` first."""
+    found = {metric.name: metric for one in load_statistics(plugins).values() for metric in one.metrics}
+    return {name: found[name] for name in (*DEFAULT_METRICS, *found)}
+
+
+def find_metric(name: str) -> Metric:
+    """The metric called `name`; an unknown name lists the known ones."""
+    known = known_metrics(plugins=False)
+    if name not in known:
+        known = known_metrics()
+    if name not in known:
+        raise ValueError(f"unknown metric {name!r}; the metrics are {', '.join(known)}")
+    return known[name]
+
+
+def find_statistic(name: str) -> Statistic:
+    """The statistic called `name`; an unknown name lists the known ones."""
+    known = load_statistics(plugins=False)
+    if name not in known:
+        known = load_statistics()
+    if name not in known:
+        raise ValueError(f"unknown statistic {name!r}; the statistics are {', '.join(sorted(known))}")
+    return known[name]
+
+
+def statistics_of(metrics: Iterable[str]) -> tuple[str, ...]:
+    """The names of the statistics that `metrics` reduce, each once."""
+    return tuple(dict.fromkeys(find_metric(name).statistic.name for name in metrics))

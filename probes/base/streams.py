@@ -2,8 +2,9 @@
 
 The purpose is words, such as "training data" or "initial weights", and the stream starts from the SHA-256 digest of
 both. So two purposes of one seed are independent, whichever is drawn from first, and in whichever process; and a new
-purpose changes no other. New runs draw every number so. Claims that were recorded before this rule keep the streams
-they were recorded with until they are run again.
+purpose changes no other. New commands and claims draw so, as `cotlens probe` does. Training and the claims that were
+recorded before this rule keep the streams they were recorded with (`training_run.stream`) until they
+are run again.
 """
 
 import hashlib

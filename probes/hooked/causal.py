@@ -12,16 +12,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from probes.hooked.edits import ROWS, Edit, Read, run_edits
-from probes.hooked.points import (
-    Hooked,
-    captured,
-    n_heads,
-    n_layers,
-    output_name,
-    pattern_name,
-    writable_residual_names,
-)
+from probes.hooked.edits import BATCH_SIZE, Edit, Read, run_edits
+from probes.hooked.points import Hooked, captured, n_heads, n_layers, pattern_name, z_name
 
 
 def answer_margin(
@@ -61,7 +53,7 @@ def knock_out(
     inputs: Shaped[Tensor, "batch *input"],
     read: Read,
     keys: Bool[Tensor, "knockout batch query key"],
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "knockout batch step"]:
     """Each knockout hides `keys` from their queries in every head of every layer."""
     names = [pattern_name(layer) for layer in range(n_layers(model))]
@@ -69,7 +61,7 @@ def knock_out(
         Edit(0, {name: lambda pattern, hidden=hidden: without_keys(pattern, hidden) for name in names})
         for hidden in keys
     ]
-    return run_edits(model, inputs, read, edits, rows)
+    return run_edits(model, inputs, read, edits, batch_size)
 
 
 def knock_out_by_head(
@@ -77,14 +69,14 @@ def knock_out_by_head(
     inputs: Shaped[Tensor, "batch *input"],
     read: Read,
     keys: Bool[Tensor, "batch query key"],
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "head batch step"]:
     """`keys` hidden in one head at a time; heads of all layers in order (`head_places`)."""
     edits = [
         Edit(layer, {pattern_name(layer): lambda pattern, head=head: without_keys(pattern, keys, head)})
-        for layer, head in head_places(model, inputs)
+        for layer, head in head_places(model)
     ]
-    return run_edits(model, inputs, read, edits, rows)
+    return run_edits(model, inputs, read, edits, batch_size)
 
 
 def random_keys(
@@ -111,7 +103,7 @@ def ablate_heads(
     read: Read,
     kind: Literal["mean", "resample"],
     generator: torch.Generator,
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "head batch step"]:
     """One head's output replaced by its mean over the batch at each position, or by that of another input.
 
@@ -126,10 +118,10 @@ def ablate_heads(
         return _with_head(output, source, head)
 
     edits = [
-        Edit(layer, {output_name(model, layer): lambda output, head=head: ablated(output, head)})
-        for layer, head in head_places(model, inputs)
+        Edit(layer, {z_name(layer): lambda output, head=head: ablated(output, head)})
+        for layer, head in head_places(model)
     ]
-    return run_edits(model, inputs, read, edits, rows)
+    return run_edits(model, inputs, read, edits, batch_size)
 
 
 def patch_heads(
@@ -137,37 +129,16 @@ def patch_heads(
     inputs: Shaped[Tensor, "batch *input"],
     source: Shaped[Tensor, "batch *input"],
     read: Read,
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "head batch step"]:
     """One head's output at all positions replaced by its output for `source`; heads in order (`head_places`)."""
-    names = [output_name(model, layer) for layer in range(n_layers(model))]
+    names = [z_name(layer) for layer in range(n_layers(model))]
     edits = [
         Edit(layer, {name: lambda output, head=head, other=other: _with_head(output, other, head)})
         for layer, (name, other) in enumerate(captured(model, source, names).items())
-        for head in range(other.shape[2] if other.ndim == 4 else 1)
+        for head in range(n_heads(model))
     ]
-    return run_edits(model, inputs, read, edits, rows)
-
-
-def patch_residual(
-    model: Hooked,
-    inputs: Shaped[Tensor, "batch *input"],
-    source: Shaped[Tensor, "batch *input"],
-    read: Read,
-    positions: Int[Tensor, "pos"],
-    rows: int = ROWS,
-) -> Float[Tensor, "point pos batch step"]:
-    """The residual stream at one hook point (`writable_residual_names`) and position, as for `source`."""
-    parts = []
-    for name in writable_residual_names(model):
-        other = captured(model, source, [name])[name]
-        layer = int(name.split(".")[1])
-        edits = [
-            Edit(layer, {name: lambda resid, at=at, other=other: _with_position(resid, other, at)})
-            for at in positions.tolist()
-        ]
-        parts.append(run_edits(model, inputs, read, edits, rows))
-    return torch.stack(parts)
+    return run_edits(model, inputs, read, edits, batch_size)
 
 
 def patch_edges(
@@ -177,7 +148,7 @@ def patch_edges(
     read: Read,
     query: int,
     key: Int[Tensor, "batch"],
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "head batch step"]:
     """What flows from `key` to `query` through one head, and nothing else, taken from the run on `source`.
 
@@ -185,8 +156,8 @@ def patch_edges(
     `inputs` and p', v' in that on `source`: the path from one token to one answer.
     """
     parts, row = [], torch.arange(len(inputs), device=inputs.device)
-    for layer, heads in enumerate(n_heads(model, inputs)):
-        value, name = f"blocks.{layer}.attn.hook_v", output_name(model, layer)
+    for layer in range(n_layers(model)):
+        value, name = f"blocks.{layer}.attn.hook_v", z_name(layer)
         if value not in model.hook_dict:
             raise ValueError(f"the model has no {value}: an edge's flow is its weight times its value")
         flows = []
@@ -197,34 +168,25 @@ def patch_edges(
         gain = flows[1] - flows[0]  # [batch head d_head]
         edits = [
             Edit(layer, {name: lambda output, head=head, gain=gain: _with_gain(output, gain, query, head)})
-            for head in range(heads)
+            for head in range(n_heads(model))
         ]
-        parts.append(run_edits(model, inputs, read, edits, rows))
+        parts.append(run_edits(model, inputs, read, edits, batch_size))
     return torch.cat(parts)
 
 
-def head_places(model: Hooked, inputs: Shaped[Tensor, "batch *input"]) -> list[tuple[int, int]]:
+def head_places(model: Hooked) -> list[tuple[int, int]]:
     """(layer, head) of every head, in order."""
-    return [(layer, head) for layer, heads in enumerate(n_heads(model, inputs)) for head in range(heads)]
+    return [(layer, head) for layer in range(n_layers(model)) for head in range(n_heads(model))]
 
 
 def _with_head(output: Tensor, source: Tensor, head: int) -> Tensor:
-    """`output` with one head's from `source`; a model without `hook_z` has one head, the whole."""
-    if output.ndim == 3:
-        return source
+    """`output` with one head's from `source`."""
     changed = output.clone()
     changed[:, :, head] = source[:, :, head]
     return changed
 
 
-def _with_position(resid: Tensor, source: Tensor, position: int) -> Tensor:
-    changed = resid.clone()
-    changed[:, position] = source[:, position]
-    return changed
-
-
 def _with_gain(output: Tensor, gain: Tensor, query: int, head: int) -> Tensor:
     changed = output.clone()
-    place = changed[:, query] if output.ndim == 3 else changed[:, query, head]
-    place += gain[:, head]
+    changed[:, query, head] += gain[:, head]
     return changed

@@ -2,8 +2,9 @@
 
 An edit says which activations it replaces in one run. Until the layer where it begins its run is the unchanged one,
 so its copy is made there: at that layer's `hook_resid_pre` the unchanged batch, which goes along as long as it is
-needed, is repeated for each edit that begins. For the first layer, and for a model without that hook point, the
-inputs are repeated instead. The results are those of one run per edit, to rounding.
+needed, is repeated for each edit that begins. For the first layer, and for a model that is no bridge (which may read
+several layers at the end, all of one batch), the inputs are repeated instead. The results are those of one run per
+edit, to rounding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +16,8 @@ from torch import Tensor
 
 from probes.hooked.points import Hooked, Hooks
 
-ROWS = 256
-"""Inputs per forward, copies included: larger activations are slower on a processor than more forwards."""
+BATCH_SIZE = 256
+"""Inputs per forward, copies included: on a CPU larger activations are slower than more forwards."""
 
 Change = Callable[[Tensor], Tensor]
 """From the batch's activation to what replaces it; it must not write into its argument."""
@@ -38,13 +39,13 @@ def run_edits(
     inputs: Shaped[Tensor, "batch *input"],
     read: Read,
     edits: Sequence[Edit],
-    rows: int = ROWS,
+    batch_size: int = BATCH_SIZE,
 ) -> Float[Tensor, "edit batch step"]:
     """What `read` finds under each edit."""
     if not edits:
         raise ValueError("no edit arrived; expected at least one intervention to run")
     found: dict[int, Tensor] = {}
-    at_once = max(1, rows // len(inputs))
+    at_once = max(1, batch_size // len(inputs))
     order = sorted(range(len(edits)), key=lambda index: edits[index].layer)
     for start in range(0, len(edits), at_once):
         chunk = order[start : start + at_once]
@@ -60,7 +61,7 @@ def _forward(model: Hooked, inputs: Tensor, edits: Sequence[Edit]) -> Tensor:
     At every moment the batch holds a copy for each edit that has begun, then the unchanged one if it is still needed.
     """
     size = len(inputs)
-    begins = [edit.layer if _entrance(edit.layer) in model.hook_dict else 0 for edit in edits]
+    begins = [edit.layer if _grows(model, edit.layer) else 0 for edit in edits]
     hooks: Hooks = []
     for layer in sorted(set(begins) - {0}):
         copies = begins.count(layer) + (layer < begins[-1])
@@ -72,12 +73,19 @@ def _forward(model: Hooked, inputs: Tensor, edits: Sequence[Edit]) -> Tensor:
     return model.run_with_hooks(_grown(inputs, size, copies), fwd_hooks=hooks)
 
 
+def _grows(model: Hooked, layer: int) -> bool:
+    from transformer_lens.model_bridge import TransformerBridge
+
+    return isinstance(model, TransformerBridge) and _entrance(layer) in model.hook_dict
+
+
 def _entrance(layer: int) -> str:
     return f"blocks.{layer}.hook_resid_pre"
 
 
 def _grown(batch: Tensor, size: int, copies: int) -> Tensor:
     """`batch` with its last `size` rows, the unchanged ones, `copies` times."""
+
     last = batch[-size:]
     return torch.cat([batch[:-size], last.repeat(copies, *([1] * (batch.ndim - 1)))])
 

@@ -3,21 +3,27 @@
 A probe's accuracy alone proves little: a rich representation decodes much that no one computed. So every result has,
 beside the held-out accuracy of the value, that of a control task (Hewitt and Liang 2019: labels drawn at random for
 each type of input), of an untrained model, and of shuffled labels, and the length of a code that learns as it goes
-(Voita and Titov 2020). Rows of one group (a sequence) are never split between fitting and testing.
+(Voita and Titov 2020). Samples of one group (a sequence) are never split between fitting and testing.
 """
 
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
-from sklearn.linear_model import LogisticRegression
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 STRENGTH = 0.1
 """Inverse weight of the squared penalty on standardised features (scikit-learn's C)."""
 RESAMPLES = 1000
 PORTIONS = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the fitting groups after which the online code's probe is fitted again."""
+SMOOTHING = 0.01
+"""Weight of the uniform distribution in the online code: unseen classes and sure mistakes cost finitely many bits."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class LinearProbe:
     untrained: float
     """Of the same value from the same place in an untrained model."""
     shuffled: float
-    """Of the value's labels dealt out at random over groups."""
+    """Of the value's labels shuffled over groups."""
     chance: float
     bits: float
     """Length of the online code, bits per label."""
@@ -57,11 +63,11 @@ class LinearProbe:
 
 
 def linear_probe(
-    features: Float[np.ndarray, "row d"],
-    untrained: Float[np.ndarray, "row width"],
-    labels: Int[np.ndarray, "row"],
-    types: Int[np.ndarray, "row"],
-    groups: Shaped[np.ndarray, "row"],
+    features: Float[np.ndarray, "sample d"],
+    untrained: Float[np.ndarray, "sample width"],
+    labels: Int[np.ndarray, "sample"],
+    types: Int[np.ndarray, "sample"],
+    groups: Shaped[np.ndarray, "sample"],
     rng: np.random.Generator,
 ) -> LinearProbe:
     """The probe of `labels` with all its baselines; half of the groups, drawn by `rng`, are held out.
@@ -76,7 +82,7 @@ def linear_probe(
     predicted = predictions(features, encoded, fit, test)
     low, high = _interval(encoded[test], predicted, groups[test], n_classes, rng)
     control = random_labels(types, n_classes, rng)
-    shuffled = _dealt_out(encoded, groups, rng)
+    shuffled = _shuffled(encoded, groups, rng)
     of_control, of_untrained, of_shuffled = (
         balanced_accuracy(target[test], predictions(given, target, fit, test))
         for given, target in ((features, control), (untrained, encoded), (features, shuffled))
@@ -99,9 +105,9 @@ def linear_probe(
 
 
 def split_groups(
-    groups: Shaped[np.ndarray, "row"], rng: np.random.Generator
+    groups: Shaped[np.ndarray, "sample"], rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, "fit"], Int[np.ndarray, "test"]]:
-    """Rows for fitting and for testing: half of the groups each."""
+    """Samples for fitting and for testing: half of the groups each."""
     names = np.unique(groups)
     if len(names) < 4:
         raise ValueError(f"{len(names)} groups arrived, at least 4 are needed to hold half of them out")
@@ -110,26 +116,26 @@ def split_groups(
 
 
 def predictions(
-    features: Float[np.ndarray, "row d"],
-    labels: Int[np.ndarray, "row"],
+    features: Float[np.ndarray, "sample d"],
+    labels: Int[np.ndarray, "sample"],
     fit: Int[np.ndarray, "fit"],
     test: Int[np.ndarray, "test"],
 ) -> Int[np.ndarray, "test"]:
-    """The labels that a logistic regression on the rows `fit` predicts for the rows `test`."""
+    """The labels that a logistic regression on the samples `fit` predicts for the samples `test`."""
     if len(np.unique(labels[fit])) < 2:
         return np.full(len(test), labels[fit][0])
     return _fitted(features, fit, labels).predict(_standardised(features, fit, test))
 
 
-def balanced_accuracy(labels: Int[np.ndarray, "row"], predicted: Int[np.ndarray, "row"]) -> float:
-    """The mean over classes of the share of their rows that is predicted rightly, in [0, 1]."""
+def balanced_accuracy(labels: Int[np.ndarray, "sample"], predicted: Int[np.ndarray, "sample"]) -> float:
+    """The mean over classes of the share of their samples that is predicted rightly, in [0, 1]."""
     return float(np.mean([(predicted == labels)[labels == c].mean() for c in np.unique(labels)]))
 
 
 def online_code(
-    features: Float[np.ndarray, "row d"],
-    labels: Int[np.ndarray, "row"],
-    groups: Shaped[np.ndarray, "row"],
+    features: Float[np.ndarray, "sample d"],
+    labels: Int[np.ndarray, "sample"],
+    groups: Shaped[np.ndarray, "sample"],
     n_classes: int,
     rng: np.random.Generator,
 ) -> float:
@@ -154,21 +160,23 @@ def _block_bits(features: np.ndarray, labels: np.ndarray, sent: np.ndarray, bloc
         return len(block) * np.log2(n)
     known = np.zeros((len(block), n))
     known[:, seen] = _fitted(features, sent, labels).predict_proba(_standardised(features, sent, block))
-    # A sliver for classes not met yet, and against the infinite price of a sure mistake.
-    share = 0.01
-    given = ((1 - share) * known + share / n)[np.arange(len(block)), labels[block]]
+    given = ((1 - SMOOTHING) * known + SMOOTHING / n)[np.arange(len(block)), labels[block]]
     return float(-np.log2(given).sum())
 
 
-def _fitted(features: np.ndarray, fit: np.ndarray, labels: np.ndarray) -> LogisticRegression:
+def _fitted(features: np.ndarray, fit: np.ndarray, labels: np.ndarray) -> "LogisticRegression":
+    from sklearn.linear_model import LogisticRegression  # here because it takes a second
+
     probe = LogisticRegression(C=STRENGTH, max_iter=1000, tol=1e-3)
-    return probe.fit(_standardised(features, fit, fit), labels[fit])
+    with warnings.catch_warnings():  # few samples of many classes: the control task and the accuracy show it
+        warnings.filterwarnings("ignore", message="The number of unique classes is greater")
+        return probe.fit(_standardised(features, fit, fit), labels[fit])
 
 
-def _standardised(features: np.ndarray, fit: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The rows `rows` in units of the standard deviation of the rows `fit`; a constant feature is left at zero."""
+def _standardised(features: np.ndarray, fit: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """The samples `of` in units of the standard deviation of those in `fit`; a constant feature is left at zero."""
     mean, deviation = features[fit].mean(0), features[fit].std(0)
-    return (features[rows] - mean) / np.where(deviation > 1e-9 * (1 + np.abs(mean)), deviation, np.inf)
+    return (features[of] - mean) / np.where(deviation > 1e-9 * (1 + np.abs(mean)), deviation, np.inf)
 
 
 def _interval(
@@ -187,20 +195,22 @@ def _interval(
     return float(low), float(high)
 
 
-def random_labels(types: Int[np.ndarray, "row"], n_classes: int, rng: np.random.Generator) -> Int[np.ndarray, "row"]:
+def random_labels(
+    types: Int[np.ndarray, "sample"], n_classes: int, rng: np.random.Generator
+) -> Int[np.ndarray, "sample"]:
     """The control task: one label for each type, as evenly as possible over the classes."""
     _, kind = np.unique(types, return_inverse=True)
     labels = rng.permutation(np.arange(kind.max() + 1) % n_classes)
     return labels[kind]
 
 
-def _dealt_out(labels: np.ndarray, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Every group's labels replaced by another group's of the same size, where groups have one size; else by rows."""
+def _shuffled(labels: np.ndarray, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Every group's labels replaced by another group's if all groups have one size; else permuted over samples."""
     order = np.argsort(groups, kind="stable")
     _, sizes = np.unique(groups, return_counts=True)
     if len(set(sizes.tolist())) > 1:
         return rng.permutation(labels)
     blocks = labels[order].reshape(len(sizes), -1)
-    dealt = np.empty_like(labels)
-    dealt[order] = blocks[rng.permutation(len(sizes))].reshape(-1)
-    return dealt
+    shuffled = np.empty_like(labels)
+    shuffled[order] = blocks[rng.permutation(len(sizes))].reshape(-1)
+    return shuffled

@@ -232,16 +232,16 @@ def test_a_diverging_run_is_one_line(tmp_path, capsys):
 
 
 def test_an_interrupt_is_130_and_resumable(tmp_path, capsys, monkeypatch):
-    original = interp.commands.train.train
+    original = interp.commands.train.train_in
 
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(interp.commands.train, "train", interrupted)
+    monkeypatch.setattr(interp.commands.train, "train_in", interrupted)
     out = str(tmp_path / "run")
     assert main([*TINY, "--out", out]) == 130
     assert capsys.readouterr().err == "cotlens: interrupted; the same command with --resume goes on\n"
-    monkeypatch.setattr(interp.commands.train, "train", original)
+    monkeypatch.setattr(interp.commands.train, "train_in", original)
     assert main([*TINY, "--out", out, "--resume"]) == 0
 
 

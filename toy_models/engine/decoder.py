@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-import transformer_lens.model_bridge.sources.native  # noqa: F401  (attaches boot_native)
-from transformer_lens.config import TransformerBridgeConfig
-from transformer_lens.model_bridge import TransformerBridge
+from probes.base.lazy import collector_paused
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,13 @@ class DecoderConfig:
             raise ValueError(f"init_std must be positive, got {self.init_std}")
 
 
-def hooked_decoder(config: DecoderConfig, d_vocab: int, n_ctx: int, seed: int) -> TransformerBridge:
-    """A freshly initialised decoder; the seed alone decides its weights."""
+def hooked_decoder(config: DecoderConfig, d_vocab: int, n_ctx: int, seed: int) -> "TransformerBridge":
+    """A freshly initialised decoder in eval mode; the seed alone decides its weights."""
+    with collector_paused():  # seconds, so not at the top
+        import transformer_lens.model_bridge.sources.native  # noqa: F401  (attaches boot_native)
+        from transformer_lens.config import TransformerBridgeConfig
+        from transformer_lens.model_bridge import TransformerBridge
+
     bridge = TransformerBridge.boot_native(  # pyright: ignore[reportAttributeAccessIssue]
         TransformerBridgeConfig(
             n_layers=config.n_layers,
@@ -58,33 +64,4 @@ def hooked_decoder(config: DecoderConfig, d_vocab: int, n_ctx: int, seed: int) -
     )
     if config.tied:
         bridge.unembed.original_component.weight = bridge.embed.original_component.weight
-    return bridge
-
-
-def weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The model's parameters by their state-dict name, a tied one once, under its first name."""
-    remaining = {parameter.data_ptr() for parameter in model.parameters()}
-    unique = {}
-    for name, tensor in model.state_dict().items():
-        if tensor.data_ptr() in remaining:
-            remaining.remove(tensor.data_ptr())
-            unique[name] = tensor.detach()
-    return unique
-
-
-def load_weights(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
-    """Copies `tensors`, as `weights` returned them, into `model`; shapes and names must agree."""
-    expected = weights(model)
-    if expected.keys() != tensors.keys():
-        raise ValueError(
-            f"these weights belong to another model: missing {sorted(expected.keys() - tensors.keys())[:3]}, "
-            f"unexpected {sorted(tensors.keys() - expected.keys())[:3]}"
-        )
-    for name, tensor in expected.items():
-        if tensor.shape != tensors[name].shape:
-            raise ValueError(
-                f"weight {name} has shape {tuple(tensors[name].shape)}, the model needs {tuple(tensor.shape)}"
-            )
-    with torch.no_grad():
-        for name, tensor in expected.items():
-            tensor.copy_(tensors[name])
+    return bridge.eval()

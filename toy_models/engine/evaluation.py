@@ -1,17 +1,22 @@
 """How good is a toy model, and where does it look? Accuracy, free-running rollout, attention of every head."""
 
-from typing import cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
-from transformer_lens.model_bridge import TransformerBridge
 
-from probes.attention.entropy import causal_visible, minimum, normalised_entropy, row_entropy
-from probes.hooked.points import Hooked
+from probes.attention.entropy import reduced, with_two_keys
+from probes.attention.row import RowsOfPattern
+from probes.attention.statistics import find_metric
+from probes.hooked.points import Hooked, visible_keys
 from toy_models.engine.forward import Forward
 from toy_models.engine.sparse_step import SparseForward, why_not_sparse
 from toy_models.task import Batch
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 CHUNK = 256
 """Inputs per hooked forward: a pattern of 256 x 8 heads x 100 x 100 floats is 80 MB."""
@@ -50,13 +55,13 @@ def exact_match(predictions: Int[Tensor, "batch supervised"], batch: Batch) -> f
 
 @torch.no_grad()
 def attention_patterns(
-    model: Hooked, inputs: Int[Tensor, "batch pos"]
+    model: Hooked, inputs: Shaped[Tensor, "batch pos *features"]
 ) -> Float[Tensor, "layer batch head query key"]:
     """`hook_pattern` of every layer; for one layer read from the sparse step's table, which is the same."""
     hooked = any(point.fwd_hooks for point in model.hook_dict.values())
     n_layers = len(cast(nn.ModuleList, model.blocks))
     if n_layers == 1 and not hooked and why_not_sparse(model, inputs.shape[1]) is None:
-        return SparseForward(cast(TransformerBridge, model)).first_pattern(inputs)[None]
+        return SparseForward(cast("TransformerBridge", model)).first_pattern(inputs)[None]
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers)]
     parts = []
     for rows in inputs.split(CHUNK):
@@ -65,11 +70,28 @@ def attention_patterns(
     return torch.cat(parts, dim=1)
 
 
-def head_entropies(model: Hooked, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head"]:
+def head_entropies(
+    model: Hooked, inputs: Shaped[Tensor, "batch pos *features"], causal: bool = True
+) -> Float[Tensor, "layer head"]:
     """Normalised attention entropy of each head: the minimum over positions, averaged over inputs (eq. 1)."""
+    return head_metrics(model, inputs, ["min"], causal)["min"]
+
+
+def head_metrics(
+    model: Hooked,
+    inputs: Shaped[Tensor, "batch pos *features"],
+    metrics: Sequence[str],
+    causal: bool = True,
+) -> dict[str, Float[Tensor, "layer head"]]:
+    """Any metrics of `probes.attention.statistics` for each head: over the positions that see at least two keys,
+    averaged over inputs. Without `causal`, every position sees all, unless the model says otherwise."""
+    found = [find_metric(name) for name in metrics]
     patterns = attention_patterns(model, inputs)
-    visible = causal_visible(inputs.shape[1], inputs.device)
-    return minimum(normalised_entropy(row_entropy(patterns), visible)).mean(1)
+    visible = visible_keys(model, inputs.shape[1], causal, inputs.device)
+    rows = RowsOfPattern(patterns, visible)
+    by_statistic = {metric.statistic.name: metric.statistic.of(rows) for metric in found}
+    values = {name: with_two_keys(one, visible) for name, one in by_statistic.items()}
+    return {metric.name: reduced(metric.reduction, values[metric.statistic.name]).mean(1) for metric in found}
 
 
 def chunks(batch: Batch) -> list[Batch]:

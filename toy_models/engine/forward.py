@@ -1,19 +1,34 @@
-"""How is a decoder run for training? The sparse step where it is exact, else the hooked forward.
+"""How is a model run for training? The sparse step where it is exact, else the hooked forward.
 
-Dropout is not part of TransformerLens' native decoder. Here it is hooks, so that the sparse step and the
-hooked forward can be given the very same mask.
+Every hooked model is read by one function of its output, a `Reader`, so that models whose output is no logits of the
+next token are trained, evaluated and probed by the same code. Dropout is not part of TransformerLens' native decoder.
+Here it is hooks, so that the sparse step and the hooked forward can be given the very same mask.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
-from transformer_lens.model_bridge import TransformerBridge
 
+from probes.hooked.points import Hooked, Hooks, n_layers
 from toy_models.engine.sparse_step import Keep, SparseForward, why_not_sparse
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
+
+Reader = Callable[[Tensor, Tensor], Tensor]
+"""From a model's output for a batch and positions [supervised] to logits over tokens [batch supervised vocab]."""
+
+
+def next_token_logits(
+    output: Float[Tensor, "batch pos vocab"], positions: Int[Tensor, "supervised"]
+) -> Float[Tensor, "batch supervised vocab"]:
+    """The reader of a model whose output is the logits of the next token at every position."""
+    return output[:, positions]
 
 
 @dataclass(frozen=True)
@@ -38,7 +53,10 @@ class Forward(Protocol):
     """Logits at the supervised positions, with gradients."""
 
     def __call__(
-        self, inputs: Int[Tensor, "batch pos"], positions: Int[Tensor, "supervised"], keep: Keep | None = None
+        self,
+        inputs: Shaped[Tensor, "batch pos *features"],
+        positions: Int[Tensor, "supervised"],
+        keep: Keep | None = None,
     ) -> Float[Tensor, "batch supervised vocab"]: ...
 
 
@@ -51,34 +69,43 @@ class Choice:
     reason: str
 
 
-def choose_forward(model: TransformerBridge, n_pos: int, dropout: Dropout, generator: torch.Generator) -> Choice:
+def choose_forward(
+    model: Hooked, n_pos: int, dropout: Dropout, generator: torch.Generator, read: Reader = next_token_logits
+) -> Choice:
     """The sparse step if it computes the same thing, else the hooked forward, and why."""
     obstacle = why_not_sparse(model, n_pos)
     if dropout.embedding or dropout.residual:
         obstacle = "embedding and residual dropout give every token its own state"
+    if obstacle is None and read is not next_token_logits:
+        obstacle = "the sparse step gives next-token logits, and this model is read otherwise"
     if obstacle is not None:
-        return Choice(HookedForward(model, dropout, generator), "hooked", obstacle)
-    return Choice(SparseForward(model), "sparse", "exact for this decoder")
+        return Choice(HookedForward(model, dropout, generator, read), "hooked", obstacle)
+    return Choice(SparseForward(cast("TransformerBridge", model)), "sparse", "exact for this decoder")
 
 
 @dataclass(frozen=True)
 class HookedForward:
     """The full forward of the hooked model; `keep` is applied to `hook_pattern`."""
 
-    model: TransformerBridge
+    model: Hooked
     dropout: Dropout = Dropout()
     generator: torch.Generator | None = None
+    read: Reader = next_token_logits
 
     def __call__(
-        self, inputs: Int[Tensor, "batch pos"], positions: Int[Tensor, "supervised"], keep: Keep | None = None
+        self,
+        inputs: Shaped[Tensor, "batch pos *features"],
+        positions: Int[Tensor, "supervised"],
+        keep: Keep | None = None,
     ) -> Float[Tensor, "batch supervised vocab"]:
-        hooks = []
+        hooks: Hooks = []
+        depth = n_layers(self.model)
         for layer, factors in enumerate(keep or ()):
-            is_last = layer == len(self.model.blocks) - 1
+            is_last = layer == depth - 1
             hook = partial(_scale_pattern, factors=factors, queries=positions if is_last else None)
             hooks.append((f"blocks.{layer}.attn.hook_pattern", hook))
         drops = {"blocks.0.hook_resid_pre": self.dropout.embedding}
-        for layer in range(len(self.model.blocks)):
+        for layer in range(depth):
             drops[f"blocks.{layer}.hook_attn_out"] = self.dropout.residual
             drops[f"blocks.{layer}.hook_mlp_out"] = self.dropout.residual
         hooks += [
@@ -86,7 +113,7 @@ class HookedForward:
             for name, probability in drops.items()
             if probability
         ]
-        return self.model.run_with_hooks(inputs, fwd_hooks=hooks)[:, positions]
+        return self.read(self.model.run_with_hooks(inputs, fwd_hooks=hooks), positions)
 
 
 def attention_keep(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from probes.attention.dependence import without_self
@@ -16,6 +16,7 @@ from probes.hooked.linear import LinearProbe, linear_probe
 from probes.hooked.points import Hooked, residual_names
 from probes.hooked.stream import ActivationStream
 from toy_models.engine.evaluation import chunks
+from toy_models.engine.forward import Reader, next_token_logits
 from toy_models.task import Batch, Task, intermediate_states, is_causal
 
 TYPES = 16
@@ -23,10 +24,10 @@ TYPES = 16
 of two would have no more types than labels, and every representation holds it."""
 
 
-def read_margins(batch: Batch) -> Read:
-    """The margin of the right answer at every supervised position, from logits [batch pos vocab]."""
+def read_margins(batch: Batch, read: Reader = next_token_logits) -> Read:
+    """The margin of the right answer at every supervised position, from the model's output by way of `read`."""
     steps, answers = batch.supervised, batch.answers
-    return lambda logits: answer_margin(logits[:, steps], answers)
+    return lambda output: answer_margin(read(output, steps), answers)
 
 
 def attention_probe(model: Hooked, task: Task, batch: Batch) -> AttentionProbe:
@@ -72,8 +73,16 @@ def state_probes(
                 yield StateProbe(name, position, state, linear_probe(*place, rng))
 
 
-def token_windows(inputs: Int[Tensor, "batch pos"], position: int, d_vocab: int) -> Int[np.ndarray, "batch"]:
-    """The number of the window of tokens that ends at `position`, long enough for `TYPES` of them."""
+def token_windows(
+    inputs: Shaped[Tensor, "batch pos *features"], position: int, d_vocab: int
+) -> Int[np.ndarray, "batch"]:
+    """The number of the window of tokens that ends at `position`, long enough for `TYPES` of them.
+
+    Where a position holds more than one token, the number of what it holds.
+    """
+    if inputs.ndim > 2:
+        held = inputs[:, position].flatten(1).cpu().numpy()
+        return np.unique(held, axis=0, return_inverse=True)[1].reshape(-1)
     length = max(1, int(np.ceil(np.log(TYPES) / np.log(d_vocab))))
     window = inputs[:, max(0, position + 1 - length) : position + 1].cpu().numpy()
     return window @ d_vocab ** np.arange(window.shape[1])
@@ -92,9 +101,11 @@ class StepKnockouts:
     """As many keys that the step does not need, hidden from that step alone."""
 
 
-def step_knockouts(model: Hooked, task: Task, batch: Batch, generator: torch.Generator) -> StepKnockouts:
+def step_knockouts(
+    model: Hooked, task: Task, batch: Batch, generator: torch.Generator, reader: Reader = next_token_logits
+) -> StepKnockouts:
     """Knocks out the dependencies of each step in turn; a step's own position is never hidden from it."""
-    read = read_margins(batch)
+    read = read_margins(batch, reader)
     needed = task.dependencies(batch)
     eligible = (~needed if not is_causal(task) else ~needed & torch.ones_like(needed[0]).tril()) & _others(needed)
     at_step = _at_each_step(without_self(needed), batch.supervised)

@@ -10,21 +10,19 @@ from torch import Tensor
 
 from probes import rows
 from probes.attention.dependence import dependency_mass, sink_mass, top1_hit, without_self
-from probes.attention.entropy import causal_visible, normalised_entropy, row_entropy
-from probes.hooked.points import Hooked
+from probes.attention.entropy import normalised_entropy, row_entropy
+from probes.hooked.points import Hooked, visible_keys
 from toy_models.engine.evaluation import attention_patterns, chunks
 from toy_models.engine.training import Evaluation, TrainResult
-from toy_models.task import Batch, Task
+from toy_models.task import Batch, Task, is_causal
 
-DEPENDENCE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "dependency_mass": dependency_mass,
-    "top1_hit": top1_hit,
-    "sink_mass": lambda pattern, _: sink_mass(pattern),
-    "row_entropy": lambda pattern, _: normalised_entropy(
-        row_entropy(pattern), causal_visible(pattern.shape[-1], pattern.device)
-    ),
+DEPENDENCE: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "dependency_mass": lambda pattern, mask, _: dependency_mass(pattern, mask),
+    "top1_hit": lambda pattern, mask, _: top1_hit(pattern, mask),
+    "sink_mass": lambda pattern, *_: sink_mass(pattern),
+    "row_entropy": lambda pattern, _, visible: normalised_entropy(row_entropy(pattern), visible),
 }
-"""What is measured of a pattern against a mask, [batch head query]."""
+"""What is measured of a pattern, given a mask and the number of keys each query sees: [batch head query]."""
 
 
 def training_rows(history: tuple[Evaluation, ...], run: str, condition: str, unit: str, setting: str) -> pd.DataFrame:
@@ -52,8 +50,9 @@ def outcome_rows(result: TrainResult, run: str, condition: str, unit: str, setti
     metrics = {
         "sample_complexity" if solved else "censored_at": result.sample_complexity or result.samples,
         "test_accuracy": result.test_accuracy,
-        "rollout_accuracy": result.rollout_accuracy,
     }
+    if result.rollout_accuracy is not None:
+        metrics["rollout_accuracy"] = result.rollout_accuracy
     return rows.table(
         run=run,
         condition=condition,
@@ -91,9 +90,13 @@ def dependence_rows(
 def _dependence_sums(model: Hooked, task: Task, batch: Batch) -> Float[Tensor, "metric layer head supervised"]:
     """The measures of DEPENDENCE at the supervised positions, summed over the batch."""
     mask = without_self(task.dependencies(batch))
+    visible = visible_keys(model, mask.shape[-1], is_causal(task), mask.device)
     by_layer = [
         torch.stack(
-            [measure(pattern, mask)[:, :, batch.supervised].double().sum(0) for measure in DEPENDENCE.values()]
+            [
+                measure(pattern, mask, visible)[:, :, batch.supervised].double().sum(0)
+                for measure in DEPENDENCE.values()
+            ]
         )
         for pattern in attention_patterns(model, batch.inputs)
     ]

@@ -17,14 +17,16 @@ forward to rounding (tests/toy_models/engine/test_sparse_step.py). What is saved
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformer_lens.model_bridge import TransformerBridge
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 Keep = Sequence[Float[Tensor, "batch head _ key"]]
 """Attention dropout: for each layer a factor on every attention weight. In the last layer the queries are
@@ -39,6 +41,8 @@ MAX_SLOTS = 2048
 
 def why_not_sparse(model: torch.nn.Module, n_pos: int) -> str | None:
     """Why `model` cannot take the sparse step on sequences of `n_pos` tokens; None if it can."""
+    from transformer_lens.model_bridge import TransformerBridge
+
     if not isinstance(model, TransformerBridge):
         return f"{type(model).__name__} is not a TransformerLens bridge"
     cfg = model.cfg
@@ -91,7 +95,7 @@ class _States:
 class SparseForward:
     """Logits at the supervised positions of a native TransformerLens decoder."""
 
-    def __init__(self, model: TransformerBridge) -> None:
+    def __init__(self, model: "TransformerBridge") -> None:
         # Parameters are looked up once: a bridge's attribute access walks its component tree.
         self._n_heads = cast(int, model.cfg.n_heads)
         self._d_vocab = cast(int, model.cfg.d_vocab)

@@ -1,26 +1,49 @@
-"""How is a toy decoder trained? One pass over fresh samples or many over a finite set, and stop rules.
+"""How is a hooked model trained by Adam? One pass over fresh samples or many over a finite set, and stop rules.
 
 A mutable `Trainer` yields an immutable `TrainResult`. Its whole state is in the checkpoint, so a run that is
 killed and resumed ends with the same bits as one that never stopped.
 """
 
-import hashlib
 import math
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from transformer_lens.model_bridge import TransformerBridge
 
 from probes.base import checkpoint
-from toy_models.engine.decoder import DecoderConfig, hooked_decoder, load_weights, weights
-from toy_models.engine.evaluation import exact_match, head_entropies, rollout, teacher_forced_logits
-from toy_models.engine.forward import Dropout, HookedForward, attention_keep, choose_forward
+from probes.hooked.points import Hooked
+from toy_models.engine.decoder import DecoderConfig, hooked_decoder
+from toy_models.engine.evaluation import exact_match, rollout, teacher_forced_logits
+from toy_models.engine.forward import (
+    Dropout,
+    HookedForward,
+    Reader,
+    attention_keep,
+    choose_forward,
+    next_token_logits,
+)
 from toy_models.engine.splits import held_out, training_sample
+from toy_models.engine.training_run import (
+    Device,
+    Evaluation,
+    TrainResult,
+    choose_device,
+    complete,
+    evaluated,
+    moved,
+    restored_evaluation,
+    sample_complexity,
+    stream,
+    stream_seed,
+)
+from toy_models.engine.weights import digest, load_weights, weights
 from toy_models.task import Batch, Task, is_causal
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 DIVERGED = 100.0
 """A training loss this many times that of guessing means the run has diverged."""
@@ -35,7 +58,7 @@ class TrainConfig:
     lr: float = 1e-4
     """Initial learning rate."""
     batch_size: int = 512
-    """Samples per step."""
+    """Samples per gradient update."""
     budget: int = 1_000_000
     """Samples to train on at most."""
     dataset_size: int = 0
@@ -63,136 +86,101 @@ class TrainConfig:
             raise ValueError(f"lr must be a positive number, got {self.lr}")
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What one evaluation found."""
-
-    samples: int
-    accuracy: float
-    """Share of validation inputs with every supervised token right (teacher-forced; rollout agrees)."""
-    token_accuracy: float
-    loss: float
-    """Mean cross-entropy on validation, nats per supervised token."""
-    train_loss: float
-    """The same on the training batches since the last evaluation."""
-    entropies: tuple[tuple[float, ...], ...]
-    """Normalised attention entropy by layer and head."""
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """A trained model and how it got there."""
-
-    model: TransformerBridge
-    history: tuple[Evaluation, ...]
-    sample_complexity: int | None
-    """Samples seen at the first perfect evaluation; None if the budget ran out first (a censored run)."""
-    test_accuracy: float
-    """Exact match on the test inputs, teacher-forced."""
-    rollout_accuracy: float
-    """Exact match on the test inputs, free-running."""
-    path: str
-    """Which forward trained it: sparse or hooked, and why."""
-    test: Batch
-
-    @property
-    def samples(self) -> int:
-        return self.history[-1].samples
-
-
 class TrainingDiverged(ValueError):
     """The loss became NaN, infinite or absurdly large."""
 
 
 def train(
     task: Task,
-    decoder: DecoderConfig,
+    model: DecoderConfig | Hooked,
     config: TrainConfig,
     checkpoint_path: Path | None = None,
     checkpoint_seconds: float = 20.0,
     on_evaluation: Callable[[Evaluation], None] = lambda _: None,
-    on_model: Callable[[int, TransformerBridge], None] = lambda _samples, _model: None,
+    on_model: Callable[[int, Hooked], None] = lambda _samples, _model: None,
+    read: Reader = next_token_logits,
+    device: Device | torch.device = "auto",
 ) -> TrainResult:
-    """Trains until perfect or out of budget; resumes from `checkpoint_path` if there is one.
-
-    After every evaluation `on_evaluation` gets what was found and `on_model` the samples seen and the model. A
-    resumed run repeats, with the same bits, the calls since the last checkpoint.
-    """
-    trainer = Trainer(task, decoder, config)
-    if checkpoint_path is not None and checkpoint_path.exists():
-        trainer.restore(checkpoint_path)
-    if not trainer.history:
-        on_evaluation(trainer.evaluate())
-        on_model(0, trainer.model)
-    saved = time.monotonic()
-    while not trainer.finished:
-        trainer.train_until_evaluation()
-        on_evaluation(trainer.evaluate())
-        on_model(trainer.samples, trainer.model)
-        if checkpoint_path is not None and time.monotonic() - saved >= checkpoint_seconds:
-            trainer.save(checkpoint_path)
-            saved = time.monotonic()
-    if checkpoint_path is not None:
-        trainer.save(checkpoint_path)
-    return trainer.result()
+    """Trains a fresh decoder, or the hooked model given, until perfect or out of budget; see `complete`."""
+    run = Trainer(task, model, config, read, device)
+    return complete(run, checkpoint_path, checkpoint_seconds, on_evaluation, on_model)
 
 
 class Trainer:
-    """The mutable state of one run."""
+    """The mutable state of one run: a `TrainingRun` of any hooked model on any task that `read` reads answers for."""
 
-    def __init__(self, task: Task, decoder: DecoderConfig, config: TrainConfig) -> None:
-        if not is_causal(task):
+    resumable = True
+
+    def __init__(
+        self,
+        task: Task,
+        model: DecoderConfig | Hooked,
+        config: TrainConfig,
+        read: Reader = next_token_logits,
+        device: Device | torch.device = "auto",
+    ) -> None:
+        from transformer_lens.model_bridge import TransformerBridge
+
+        self.task, self.config, self.device = task, config, choose_device(device)
+        if isinstance(model, DecoderConfig | TransformerBridge) and not is_causal(task):
             raise ValueError(f"a decoder cannot see the later tokens that {task.name} depends on: train a causal one")
-        self.task, self.config = task, config
-        self.identity = {"task": task.name, **_plain(task), **_plain(decoder), **_plain(config)}
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.held_out = held_out(task, config.n_validation, config.n_test, seed=_seed(config.seed, "split"))
-        if self.held_out.test.inputs.ndim != 2:
-            features = list(self.held_out.test.inputs.shape[2:])
-            raise ValueError(
-                f"a decoder reads one token at each position, a position of {task.name} has {features} features: "
-                "train a task of tokens, or run the claims that bring the model for this one"
-            )
-        self.model = hooked_decoder(decoder, task.d_vocab, task.n_ctx, _seed(config.seed, "weights"))
-        self.model.to(self.device, print_details=False)
-        self.data = torch.Generator().manual_seed(_seed(config.seed, "data"))
-        self.noise = torch.Generator().manual_seed(_seed(config.seed, "dropout"))
-        self.choice = choose_forward(self.model, task.n_ctx, config.dropout, self.noise)
+        about = (
+            _plain(model)
+            if isinstance(model, DecoderConfig)
+            else {"model": type(model).__name__, "frozen": digest(model)}
+        )
+        self.identity = {"task": task.name, **_plain(task), **about, **_plain(config)}
+        split = stream_seed(config.seed, "split")
+        self.held_out = held_out(task, config.n_validation, config.n_test, seed=split)
+        hooked = self._decoder(model) if isinstance(model, DecoderConfig) else model
+        self.model: Hooked = moved(hooked, self.device)
+        self.data, self.noise = stream(config.seed, "data"), stream(config.seed, "dropout")
+        self.choice = choose_forward(self.model, task.n_ctx, config.dropout, self.noise, read)
         # The hooked forward drops embeddings and residuals; an evaluation must not.
-        self.eval_forward = self.choice.forward if self.choice.path == "sparse" else HookedForward(self.model)
+        sparse = self.choice.path == "sparse"
+        self.eval_forward = self.choice.forward if sparse else HookedForward(self.model, read=read)
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=config.lr, betas=(0.9, 0.999), fused=True)
         self.dataset = self._dataset()
-        self.samples = 0
+        self.samples, self.updates = 0, 0
         self.losses: list[float] = []
         self.history: list[Evaluation] = []
 
+    def _decoder(self, config: DecoderConfig) -> "TransformerBridge":
+        if (inputs := self.held_out.test.inputs).ndim != 2:
+            raise ValueError(
+                f"a decoder reads one token at each position, a position of {self.task.name} has "
+                f"{list(inputs.shape[2:])} features: train a task of tokens, or give a model that reads these"
+            )
+        return hooked_decoder(config, self.task.d_vocab, self.task.n_ctx, stream_seed(self.config.seed, "weights"))
+
+    @property
+    def budget(self) -> int:
+        return self.config.budget
+
     @property
     def finished(self) -> bool:
-        perfect = self.config.stop_when_perfect and self.history[-1].accuracy == 1.0
+        perfect = self.config.stop_when_perfect and bool(self.history) and self.history[-1].accuracy == 1.0
         return perfect or self.samples >= self.config.budget
 
     def train_until_evaluation(self) -> None:
-        """Steps until the next multiple of `eval_every` is reached or the budget is spent."""
+        """Updates until the next multiple of `eval_every` is reached or the budget is spent."""
         goal = min((self.samples // self.config.eval_every + 1) * self.config.eval_every, self.config.budget)
         while self.samples < goal:
-            self._step(self._next_batch().to(self.device))
+            self._update(self._next_batch().to(self.device))
 
     def evaluate(self) -> Evaluation:
         """Evaluates on validation and appends the result to the history."""
-        validation = self.held_out.validation.to(self.device)
-        logits = teacher_forced_logits(self.eval_forward, validation)
-        predictions = logits.argmax(-1)
-        loss = F.cross_entropy(logits.flatten(0, 1), validation.answers.flatten()).item()
-        self._check(loss)
-        entropies = head_entropies(self.model, validation.inputs[: self.config.entropy_inputs])
-        evaluation = Evaluation(
+        evaluation = evaluated(
+            self.eval_forward,
+            self.model,
+            self.task,
+            self.held_out.validation.to(self.device),
             samples=self.samples,
-            accuracy=exact_match(predictions, validation),
-            token_accuracy=(predictions == validation.answers).double().mean().item(),
-            loss=loss,
-            train_loss=sum(self.losses) / len(self.losses) if self.losses else loss,
-            entropies=tuple(tuple(heads) for heads in entropies.tolist()),
+            updates=self.updates,
+            train_loss=sum(self.losses) / len(self.losses) if self.losses else None,
+            entropy_inputs=self.config.entropy_inputs,
         )
+        self._check(evaluation.loss)
         self.losses.clear()
         self.history.append(evaluation)
         return evaluation
@@ -204,12 +192,17 @@ class Trainer:
         return TrainResult(
             model=self.model,
             history=tuple(self.history),
-            sample_complexity=next((e.samples for e in self.history if e.accuracy == 1.0), None),
+            sample_complexity=sample_complexity(self.history),
             test_accuracy=exact_match(forced, test),
-            rollout_accuracy=exact_match(rollout(self.eval_forward, test), test),
+            rollout_accuracy=exact_match(rollout(self.eval_forward, test), test) if self._feeds_back else None,
             path=f"{self.choice.path}: {self.choice.reason}",
             test=test,
         )
+
+    @property
+    def _feeds_back(self) -> bool:
+        """Whether answers are tokens that later positions read."""
+        return is_causal(self.task) and self.held_out.test.inputs.ndim == 2
 
     def save(self, path: Path) -> None:
         """Writes everything the run needs to go on; call it right after `evaluate`."""
@@ -230,8 +223,9 @@ class Trainer:
             checkpoint.restore_adam(self.optimiser, tensors, started=self.samples > 0)
             self.data.set_state(tensors["generator.data"])
             self.noise.set_state(tensors["generator.dropout"])
-            self.history = [_evaluation(entry) for entry in state["history"]]
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            self.history = [restored_evaluation(entry) for entry in state["history"]]
+            self.updates = self.history[-1].updates
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"checkpoint {path} is incomplete: {error!r}") from error
 
     def _dataset(self) -> Batch | None:
@@ -245,11 +239,11 @@ class Trainer:
         if self.dataset is None:
             return training_sample(self.task, size, self.held_out.keys, self.data)
         epoch, start = divmod(self.samples, len(self.dataset))
-        shuffle = torch.Generator().manual_seed(_seed(self.config.seed, f"epoch {epoch}"))
+        shuffle = stream(self.config.seed, f"epoch {epoch}")
         order = torch.randperm(len(self.dataset), generator=shuffle)
         return self.dataset[order[start : start + size]]
 
-    def _step(self, batch: Batch) -> None:
+    def _update(self, batch: Batch) -> None:
         config = self.config
         for group in self.optimiser.param_groups:
             group["lr"] = config.lr * (1 - self.samples / config.budget)
@@ -269,6 +263,7 @@ class Trainer:
         loss.backward()
         self.optimiser.step()
         self.samples += len(batch)
+        self.updates += 1
         self.losses.append(loss.item())
 
     def _check(self, loss: float) -> None:
@@ -281,13 +276,3 @@ class Trainer:
 
 def _plain(config: object) -> dict:
     return asdict(config)  # pyright: ignore[reportArgumentType]
-
-
-def _seed(seed: int, purpose: str) -> int:
-    """Independent streams for independent purposes, from one seed."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:7], "big")
-
-
-def _evaluation(entry: dict) -> Evaluation:
-    entropies = tuple(tuple(heads) for heads in entry["entropies"])
-    return Evaluation(**{**entry, "entropies": entropies})

@@ -46,6 +46,10 @@ class Exam:
         noise = [noise_coordinates(shape, space.noise_dimension, length, g) for g in generators]
         return Exam(prompts, torch.stack(noise))
 
+    def to(self, device: torch.device) -> "Exam":
+        """The same prompts on another device."""
+        return Exam(self.prompts.to(device), self.noise.to(device))
+
     def vectors(self, space: Space) -> Float[Tensor, "seed batch example place d"]:
         """The examples' vectors."""
         patterns = torch.stack([p[index] for p, index in zip(space.testing, self.prompts.examples)])
@@ -95,7 +99,7 @@ def icl_answers(scores: Scores, exam: Exam, n_examples: Sequence[int]) -> Int[Te
     The columns of zeros take some of the attention and have no part in the output.
     """
     query = exam.prompts.query[..., 0]
-    seed = torch.arange(len(query))[:, None]
+    seed = torch.arange(len(query), device=query.device)[:, None]
     inputs, labels = exam.prompts.examples[..., 0], exam.prompts.examples[..., -1]
     keys = scores.columns[seed[..., None], 0, query[..., None], 0, inputs, labels]
     of_query = scores.noise[seed, 0, query]  # [seed batch half r]
@@ -109,7 +113,7 @@ def attention_kinds(scores: Scores, exam: Exam) -> Float[Tensor, "kind seed step
     n_examples, n_steps = exam.prompts.examples.shape[-2], exam.prompts.n_steps
     shown = exam.prompts.examples[..., :-1].flatten(-2)
     truth = exam.prompts.query
-    of_column = torch.arange(n_examples * n_steps + n_steps) % n_steps
+    of_column = torch.arange(n_examples * n_steps + n_steps, device=truth.device) % n_steps
     found = []
     for step in range(n_steps):
         so_far = [truth[..., place] for place in range(step + 1)]
@@ -133,10 +137,10 @@ def _keys(
     n_seeds, n_steps, m, _, _, _ = scores.columns.shape
     # One flat table for each seed and one index into it: a gather of rows would copy the table for every prompt.
     table = scores.columns[:, step].reshape(n_seeds, -1)
-    key_step = torch.arange(n_steps)
+    key_step = torch.arange(n_steps, device=examples.device)
     index = ((query[..., None, None] * n_steps + key_step) * m + examples[..., :-1]) * m + examples[..., 1:]
     shown = table.gather(-1, index.flatten(1)).view(index.shape)
-    of_query = scores.noise[torch.arange(n_seeds)[:, None], step, query]  # [seed batch half r]
+    of_query = scores.noise[torch.arange(n_seeds, device=query.device)[:, None], step, query]  # [seed batch half r]
     by_half = exam.noise[..., :length, :, :].flatten(2, 3) @ of_query.mT
     by_half = by_half.unflatten(2, (length, n_steps + 1))
     shown = (shown + by_half[..., :-1, 0] + by_half[..., 1:, 1]).flatten(-2)

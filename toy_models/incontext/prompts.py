@@ -24,6 +24,10 @@ class Prompts:
     query: Int[Tensor, "*batch place"]
     """The truth: z_0, ..., z_K."""
 
+    def to(self, device: torch.device) -> "Prompts":
+        """The same prompts on another device."""
+        return Prompts(self.examples.to(device), self.query.to(device))
+
     @property
     def n_steps(self) -> int:
         return self.query.shape[-1] - 1

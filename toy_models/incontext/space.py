@@ -106,7 +106,7 @@ def features(
     pure = patterns.new_zeros(*patterns.shape[:-2], 2 * m, 2 * d)
     pure[..., :m, :d], pure[..., m:, d:] = patterns, patterns
     empty = pure.new_zeros(*pure.shape[:-2], n_steps, 2 * d)
-    steps = placed(empty, torch.arange(n_steps), n_steps, positions)
+    steps = placed(empty, torch.arange(n_steps, device=empty.device), n_steps, positions)
     return torch.cat([torch.nn.functional.pad(pure, (0, steps.shape[-1] - 2 * d)), steps], dim=-2)
 
 

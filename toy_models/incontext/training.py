@@ -34,7 +34,7 @@ class Setup:
     """Examples of a training prompt."""
     alpha: float = 0.4
     eta: float = 10.0
-    """Step size."""
+    """Learning rate."""
     iterations: int = 400
     rows: int = 20
     """Prompts of an iteration, each asked at all K steps; a multiple of the number of patterns is balanced."""
@@ -70,7 +70,7 @@ def sgd(
     moved = torch.zeros_like(start)
     wanted = {*keep, setup.iterations}
     for iteration, prompts in zip(range(setup.iterations + 1), training_prompts(setup, generators)):
-        loss, gradient = loss_and_gradient(start + moved, prompts)
+        loss, gradient = loss_and_gradient(start + moved, prompts.to(start.device))
         if iteration in wanted:
             yield iteration, initial + basis.mT @ moved @ basis, loss
         moved = moved - setup.eta * gradient
@@ -98,13 +98,13 @@ def loss_and_gradient(
     """The loss (3) of prompts asked at each of the K steps, and its gradient, W being given by features."""
     n_steps = prompts.n_steps
     m = (weights.shape[-1] - n_steps) // 2
-    seed = torch.arange(len(weights))[:, None, None]
+    seed = torch.arange(len(weights), device=weights.device)[:, None, None]
     asked, labels = prompts.query[..., :-1], prompts.query[..., 1:]  # [seed batch step]
     by_query = weights.mT
     towards = by_query[seed, asked] + by_query[:, None, 2 * m :]  # [seed batch step feature]: W p_query by features
     columns = column_features(prompts, m)[:, :, None].expand(-1, -1, n_steps, -1, -1)  # [seed batch step 3 key]
     scores = towards[..., None, :].expand(*columns.shape[:-1], -1).gather(-1, columns).sum(-2)
-    attention = scores.masked_fill(~_visible(n_steps, scores.shape[-1]), -torch.inf).softmax(-1)
+    attention = scores.masked_fill(~_visible(n_steps, scores.shape[-1], scores.device), -torch.inf).softmax(-1)
     outputs = columns[..., 1, :] - m
     error = attention.new_zeros(*attention.shape[:-1], m).scatter_add(-1, outputs, attention)
     error.scatter_add_(-1, labels[..., None], -torch.ones_like(error[..., :1]))
@@ -114,7 +114,7 @@ def loss_and_gradient(
         -1, columns.flatten(-2), pull[..., None, :].expand_as(columns).flatten(-2)
     )
     query = torch.zeros_like(towards).scatter(-1, asked[..., None], 1.0)
-    query[..., 2 * m :] = torch.eye(n_steps)
+    query[..., 2 * m :] = torch.eye(n_steps, device=query.device)
     n_queries = asked[0].numel()
     gradient = pulled.flatten(1, 2).mT @ query.flatten(1, 2) / n_queries
     return error.square().sum((1, 2, 3)) / 2 / n_queries, gradient
@@ -124,11 +124,11 @@ def column_features(prompts: Prompts, m: int) -> Int[Tensor, "seed batch 3 key"]
     """The numbers of the features of each column: the examples', then the query's first K - 1."""
     columns = torch.cat([prompts.examples, prompts.query[..., None, :]], dim=-2)
     inputs, outputs = columns[..., :-1].flatten(-2), columns[..., 1:].flatten(-2)
-    steps = (torch.arange(inputs.shape[-1]) % prompts.n_steps).expand_as(inputs)
+    steps = (torch.arange(inputs.shape[-1], device=inputs.device) % prompts.n_steps).expand_as(inputs)
     return torch.stack([inputs, m + outputs, 2 * m + steps], dim=-2)[..., :-1]
 
 
-def _visible(n_steps: int, n_keys: int) -> Tensor:
+def _visible(n_steps: int, n_keys: int, device: torch.device) -> Tensor:
     """Step k sees the examples and the query's columns before its own."""
     first = n_keys - (n_steps - 1)
-    return torch.arange(n_keys) < first + torch.arange(n_steps)[:, None]
+    return torch.arange(n_keys, device=device) < first + torch.arange(n_steps, device=device)[:, None]

@@ -1,11 +1,11 @@
 """In which order are the hops taught? The two algorithms of wang2025 for its theory model.
 
-Stagewise (Algorithm 1): stage l has data of the 2^(l-1)-hop alone; one gradient step on W_KQ, then one on the
-readout. Mixture (Algorithm 2, appendix D): L gradient steps on W_KQ with the sum of all hops' losses, then one on the
-readouts. Steps are plain gradient descent with one large learning rate.
+Stagewise (Algorithm 1): stage l has data of the 2^(l-1)-hop alone; one gradient update of W_KQ, then one of
+the readout. Mixture (Algorithm 2, appendix D): L updates of W_KQ with the sum of all hops' losses, then one of the
+readouts. Updates are plain gradient descent with one large learning rate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,7 +22,7 @@ from toy_models.task import Batch
 
 FLOATS_PER_CHUNK = 1 << 22
 """Floats of the residual stream that one forward may hold: 16 MB, about what a processor's cache takes."""
-Updated = Literal["own", "all"]
+Moves = Literal["own", "all"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Examples:
     def __len__(self) -> int:
         return len(self.values)
 
+    def to(self, device: torch.device) -> "Examples":
+        """The same sequences on another device."""
+        query = None if self.query is None else self.query.to(device)
+        return Examples(self.values.to(device), self.results.to(device), query)
+
     def chunk(self, start: int, size: int) -> "Examples":
         rows = slice(start, start + size)
         return Examples(self.values[rows], self.results[rows], None if self.query is None else self.query[rows])
@@ -44,10 +49,10 @@ class Examples:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the model can do after a gradient step, on sequences it was not trained on."""
+    """What the model can do after a gradient update, on sequences it was not trained on."""
 
-    step: int
-    """How many gradient steps were taken."""
+    update: int
+    """How many gradient updates were made."""
     trained: str
     """What the last one moved: nothing, W_KQ or readout."""
     loss: tuple[float, ...]
@@ -74,25 +79,24 @@ def stagewise(
     generator: torch.Generator,
     test: Examples,
     one_query: bool = False,
-    update: Updated = "own",
+    moves: Moves = "own",
     stop_above: float = 1.0,
-) -> list[Snapshot]:
+) -> Iterator[Snapshot]:
     """Algorithm 1, with `n_sequences` fresh sequences in each stage (the paper's M).
 
-    `update`: the paper's experiments move only W_KQ of layer l in stage l, its pseudocode those of all layers. A
+    `moves`: the paper's experiments move only W_KQ of layer l in stage l, its pseudocode those of all layers. A
     stage that leaves its hop with a larger error than `stop_above` is the last: the next hop is built from this one.
     """
-    found = [snapshot(model, task, test, 0, "nothing")]
+    yield snapshot(model, task, test, 0, "nothing")
     for stage in range(model.n_layers):
-        data = examples(task, n_sequences, generator, one_query)
-        layers = [stage] if update == "own" else range(model.n_layers)
+        data = examples(task, n_sequences, generator, one_query).to(test.values.device)
+        layers = [stage] if moves == "own" else range(model.n_layers)
         descend(model, [model.blocks[layer].attn.W_KQ for layer in layers], data, [stage], rate)
-        found.append(snapshot(model, task, test, 2 * stage + 1, "W_KQ"))
+        yield snapshot(model, task, test, 2 * stage + 1, "W_KQ")
         descend(model, [model.readout], data, [stage], rate)
-        found.append(snapshot(model, task, test, 2 * stage + 2, "readout"))
-        if found[-1].error[stage] > stop_above:
+        yield (found := snapshot(model, task, test, 2 * stage + 2, "readout"))
+        if found.error[stage] > stop_above:
             break
-    return found
 
 
 def mixture(
@@ -103,23 +107,22 @@ def mixture(
     generator: torch.Generator,
     test: Examples,
     one_query: bool = False,
-) -> list[Snapshot]:
-    """Algorithm 2: the same sequences in every step, all hops of each of them."""
-    data = examples(task, n_sequences, generator, one_query)
+) -> Iterator[Snapshot]:
+    """Algorithm 2: the same sequences in every update, all hops of each of them."""
+    data = examples(task, n_sequences, generator, one_query).to(test.values.device)
     hops = range(model.n_layers)
-    found = [snapshot(model, task, test, 0, "nothing")]
-    for step in range(model.n_layers):
+    yield snapshot(model, task, test, 0, "nothing")
+    for update in range(model.n_layers):
         descend(model, [block.attn.W_KQ for block in model.blocks], data, hops, rate)
-        found.append(snapshot(model, task, test, step + 1, "W_KQ"))
+        yield snapshot(model, task, test, update + 1, "W_KQ")
     descend(model, [model.readout], data, hops, rate)
-    found.append(snapshot(model, task, test, model.n_layers + 1, "readout"))
-    return found
+    yield snapshot(model, task, test, model.n_layers + 1, "readout")
 
 
 def descend(
     model: KFoldTheory, parameters: Sequence[nn.Parameter], data: Examples, hops: Sequence[int], rate: float
 ) -> None:
-    """One gradient step on `parameters` with the sum of the losses of `hops` (equation 3), chunk by chunk."""
+    """One gradient update of `parameters` with the sum of the losses of `hops` (equation 3), chunk by chunk."""
     moved = {id(parameter) for parameter in parameters}
     for parameter in model.parameters():
         parameter.requires_grad_(id(parameter) in moved)
@@ -142,12 +145,12 @@ def query_losses(model: KFoldTheory, data: Examples, hops: Sequence[int]) -> Flo
         logits = model(data.values, query=data.query)[:, list(hops)]
     targets = data.results[:, list(hops)]
     if data.query is not None:
-        targets = targets[torch.arange(len(data)), :, data.query][..., None]
+        targets = targets[torch.arange(len(data), device=targets.device), :, data.query][..., None]
     return F.cross_entropy(rearrange(logits, "b h q out -> b out h q"), targets, reduction="none")
 
 
 @torch.no_grad()
-def snapshot(model: KFoldTheory, task: KFold, test: Examples, step: int, trained: str) -> Snapshot:
+def snapshot(model: KFoldTheory, task: KFold, test: Examples, update: int, trained: str) -> Snapshot:
     """Loss and error of every hop, and every layer's attention on where the construction looks."""
     losses, errors, masses = [], [], []
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(model.n_layers)]
@@ -163,7 +166,7 @@ def snapshot(model: KFoldTheory, task: KFold, test: Examples, step: int, trained
         ]
         masses.append(torch.stack(by_layer, dim=-1))
     means = [tuple(torch.cat(parts).mean(0).tolist()) for parts in (losses, errors, masses)]
-    return Snapshot(step, trained, *means)
+    return Snapshot(update, trained, *means)
 
 
 def _chunks(model: KFoldTheory, data: Examples) -> list[Examples]:

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
+from probes.hooked.points import HookedConfig
+
 Positions = Literal["learned", "factored", "sinusoidal"]
 Readouts = Literal["last", "own"]
 
@@ -71,10 +73,13 @@ class Attention(nn.Module):
         self.n_heads = n_heads
         self.qkv = nn.Linear(d_model, 3 * d_model)
         self.out = nn.Linear(d_model, d_model)
+        self.hook_q, self.hook_k, self.hook_v = HookPoint(), HookPoint(), HookPoint()  # [batch pos head d_head]
         self.hook_attn_scores, self.hook_pattern, self.hook_z = HookPoint(), HookPoint(), HookPoint()
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
-        q, k, v = rearrange(self.qkv(x), "b p (three h d) -> three b h p d", three=3, h=self.n_heads)
+        parts = rearrange(self.qkv(x), "b p (three h d) -> three b p h d", three=3, h=self.n_heads)
+        points = self.hook_q, self.hook_k, self.hook_v
+        q, k, v = (point(part).transpose(1, 2) for point, part in zip(points, parts))  # [batch head pos d_head]
         scores = self.hook_attn_scores(q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5)
         pattern = self.hook_pattern(scores.softmax(-1))
         z = self.hook_z(rearrange(pattern @ v, "b h p d -> b p h d"))
@@ -131,6 +136,21 @@ class HookedEncoder(HookedRootModule):
             for table in (self.embed, *(m for m in self.pos_embed.modules() if isinstance(m, nn.Embedding))):
                 table.weight.mul_(config.embed_std)
         self.setup()
+        self.eval()
+
+    @property
+    def cfg(self) -> HookedConfig:
+        """The encoder's sizes by TransformerLens' names."""
+        config = self.config
+        return HookedConfig(
+            n_layers=config.n_layers,
+            n_heads=config.n_heads,
+            d_model=config.d_model,
+            d_head=config.d_model // config.n_heads,
+            d_vocab=self.shape.d_vocab,
+            n_ctx=self.shape.n_ctx,
+            device=str(self.embed.weight.device),
+        )
 
     def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch readout pos d_out"]:
         x = self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens.shape[1]))
@@ -179,7 +199,7 @@ def _sinusoids(n_ctx: int, d_model: int) -> Float[Tensor, "pos d_model"]:
 
 
 def hooked_encoder(config: EncoderConfig, shape: Shape, seed: int) -> HookedEncoder:
-    """A freshly initialised encoder; the seed alone decides its weights."""
+    """A freshly initialised encoder in eval mode; the seed alone decides its weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return HookedEncoder(config, shape)

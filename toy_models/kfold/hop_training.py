@@ -7,8 +7,8 @@ all hops, one after another from easy to hard, or the hardest alone (Figure 3 ri
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens.hook_points import HookPoint
 
+from probes.base import checkpoint
+from toy_models.engine.loop_run import Progress
 from toy_models.kfold.encoder import EncoderConfig, HookedEncoder, Shape, hooked_encoder
 from toy_models.kfold.task import KFold
 
@@ -40,7 +42,7 @@ class HopTraining:
     lr: float = 1e-3
     """Learning rate."""
     batch_size: int = 64
-    """Sequences per step."""
+    """Sequences per gradient update."""
     budget: int = 100_000
     """Sequences to train on at most."""
     eval_every: int = 6_400
@@ -99,7 +101,7 @@ def hide_token(model: HookedEncoder, until: int) -> None:
     def hidden(
         tensor: Float[Tensor, "batch head query key"], *, hook: HookPoint
     ) -> Float[Tensor, "batch head query key"]:
-        first = torch.zeros(tensor.shape[-2:], dtype=torch.bool)
+        first = torch.zeros(tensor.shape[-2:], dtype=torch.bool, device=tensor.device)
         first[1:, 0] = True
         return tensor.masked_fill(first, -torch.inf)
 
@@ -107,32 +109,88 @@ def hide_token(model: HookedEncoder, until: int) -> None:
         block.attn.hook_attn_scores.add_hook(hidden, is_permanent=True)
 
 
-def train_hops(k: int, n: int, encoder: EncoderConfig, config: HopTraining) -> HopResult:
+def train_hops(
+    k: int, n: int, encoder: EncoderConfig, config: HopTraining, device: torch.device | str = "cpu"
+) -> HopResult:
     """Trains until solved or out of budget; the seed also draws the hidden permutations."""
     task = hop_task(k, n, config.told, config.seed)
     model = fresh_encoder(task, encoder, config.seed)
     hide_token(model, config.token_from)
-    generator = torch.Generator().manual_seed(config.seed + 1_000_000)
     test = task.sample(config.n_test, torch.Generator().manual_seed(config.seed + 2_000_000)).inputs
-    optimiser = torch.optim.Adam(model.parameters(), lr=config.lr, fused=True)
-    history = [evaluated(model, task, test, 0)]
-    samples, allowed = 0, allowed_hops(config.curriculum, history[-1].accuracy)
-    while samples < config.budget:
-        size = min(config.batch_size, config.budget - samples)
-        inputs = task.sample(size, generator).inputs
-        loss = _training_loss(model, task, inputs, allowed, generator)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
-        due = (samples + size) // config.eval_every > samples // config.eval_every
-        samples += size
-        if due or samples == config.budget:
-            history.append(evaluated(model, task, test, samples))
-            allowed = allowed_hops(config.curriculum, history[-1].accuracy)
-            hardest_or_all = history[-1].accuracy[-1:] if config.curriculum == "hardest" else history[-1].accuracy
-            if config.stop_when_solved and min(hardest_or_all) >= 0.999:
-                break
-    return HopResult(model, task, tuple(history))
+    loop = HopLoop(
+        model.to(device), task, test.to(device), torch.Generator().manual_seed(config.seed + 1_000_000),
+        curriculum=config.curriculum, lr=config.lr, batch_size=config.batch_size, budget=config.budget,
+        eval_every=config.eval_every,
+    )  # fmt: skip
+    for _ in loop:
+        accuracy = loop.history[-1].accuracy
+        if config.stop_when_solved and min(accuracy[-1:] if config.curriculum == "hardest" else accuracy) >= 0.999:
+            break
+    return HopResult(model, task, tuple(loop.history))
+
+
+class HopLoop:
+    """Adam on the hops of a curriculum; stops at every evaluation, which may take the curriculum further.
+
+    Sequences are drawn on the CPU and moved to the model's device.
+    """
+
+    def __init__(
+        self,
+        model: HookedEncoder,
+        task: KFold,
+        test: Int[Tensor, "batch pos"],
+        generator: torch.Generator,
+        *,
+        curriculum: Curriculum,
+        lr: float,
+        batch_size: int,
+        budget: int,
+        eval_every: int,
+    ) -> None:
+        self.model, self.task, self.test, self.generator = model, task, test, generator
+        self.curriculum: Curriculum = curriculum
+        self.batch_size, self.budget, self.eval_every = batch_size, budget, eval_every
+        self.optimiser = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+        self.samples, self.updates = 0, 0
+        self.history = [evaluated(model, task, test, 0)]
+
+    def __iter__(self) -> "HopLoop":
+        return self
+
+    def __next__(self) -> Progress:
+        if self.samples >= self.budget:
+            raise StopIteration
+        allowed = allowed_hops(self.curriculum, self.history[-1].accuracy)
+        due, losses = False, []
+        while not (due or self.samples == self.budget):
+            size = min(self.batch_size, self.budget - self.samples)
+            inputs = self.task.sample(size, self.generator).inputs.to(self.test.device)
+            loss = _training_loss(self.model, self.task, inputs, allowed, self.generator)
+            self.optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            self.optimiser.step()
+            due = (self.samples + size) // self.eval_every > self.samples // self.eval_every
+            self.samples, self.updates = self.samples + size, self.updates + 1
+            losses.append(loss.item())
+        self.history.append(evaluated(self.model, self.task, self.test, self.samples))
+        return Progress(self.samples, self.updates, sum(losses) / len(losses))
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything but the model's weights."""
+        tensors = checkpoint.adam_tensors(self.optimiser) | {"generator": self.generator.get_state()}
+        history = [asdict(found) for found in self.history]
+        return tensors, {"samples": self.samples, "updates": self.updates, "history": history}
+
+    def load_state(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Takes the loop up where `state` left it."""
+        self.samples, self.updates = int(state["samples"]), int(state["updates"])
+        checkpoint.restore_adam(self.optimiser, tensors, started=self.updates > 0)
+        self.generator.set_state(tensors["generator"])
+        self.history = [
+            HopEvaluation(found["samples"], tuple(found["accuracy"]), tuple(found["loss"]))
+            for found in state["history"]
+        ]
 
 
 def _training_loss(
@@ -142,9 +200,12 @@ def _training_loss(
     results = task.results(inputs)
     if not task.hop_token:
         return F.cross_entropy(model(inputs)[:, hops].flatten(0, 2), results[:, hops].flatten())
-    hop = torch.tensor(hops)[torch.randint(0, len(hops), (len(inputs),), generator=generator)]
+    drawn = torch.randint(0, len(hops), (len(inputs),), generator=generator)
+    hop = torch.tensor(hops)[drawn].to(inputs.device)
     logits = hop_logits(model, task, inputs, hop)
-    return F.cross_entropy(logits.flatten(0, 1), results[torch.arange(len(inputs)), hop].flatten())
+    return F.cross_entropy(
+        logits.flatten(0, 1), results[torch.arange(len(inputs), device=inputs.device), hop].flatten()
+    )
 
 
 def allowed_hops(curriculum: Curriculum, accuracy: Sequence[float]) -> list[int]:
@@ -166,7 +227,7 @@ def hop_logits(
 ) -> Float[Tensor, "batch position n"]:
     """Logits of the hop with index `hop[b]` for sequence b at its kN positions."""
     if not task.hop_token:
-        return model(inputs)[torch.arange(len(inputs)), hop]
+        return model(inputs)[torch.arange(len(inputs), device=inputs.device), hop]
     return model(with_hop(task, inputs, hop))[:, 0, 1:]
 
 
@@ -187,7 +248,7 @@ def evaluated(model: HookedEncoder, task: KFold, inputs: Int[Tensor, "batch pos"
     results = task.results(inputs)
     accuracy, loss = [], []
     for index in range(len(task.hops)):
-        logits = hop_logits(model, task, inputs, torch.full((len(inputs),), index))
+        logits = hop_logits(model, task, inputs, torch.full((len(inputs),), index, device=inputs.device))
         targets = results[:, index]
         accuracy.append((logits.argmax(-1) == targets).double().mean().item())
         loss.append(F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item())

@@ -22,7 +22,11 @@ from torch import Tensor, nn
 from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
+from probes.hooked.points import HookedConfig
 from toy_models.kfold.task import Permutations, check_size, is_power_of_two
+
+Values = Int[Tensor, "batch k n"] | Int[Tensor, "batch pos"]
+"""sigma_i(j) by i and j, or the same in a row: the inputs of the task `kfold`."""
 
 
 class KeyQueryAttention(nn.Module):
@@ -31,18 +35,23 @@ class KeyQueryAttention(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.W_KQ = nn.Parameter(torch.zeros(width, width))
-        self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()
+        self.hook_q, self.hook_k = HookPoint(), HookPoint()  # [batch pos 1 width]
+        self.hook_v, self.hook_z = HookPoint(), HookPoint()  # [batch pos 1 kn]
+        self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()  # [batch 1 query key]
 
     def forward(
         self, queries: Float[Tensor, "batch query width"], resid: Float[Tensor, "batch key width"], kn: int
     ) -> Float[Tensor, "batch query kn"]:
-        if self.W_KQ.requires_grad or self.W_KQ.any():
-            scores = (queries @ self.W_KQ.T) @ resid.transpose(-2, -1)  # [batch query key]
+        if self.W_KQ.requires_grad or self.W_KQ.any() or self.hook_q.has_hooks() or self.hook_k.has_hooks():
+            q = self.hook_q((queries @ self.W_KQ.T)[:, :, None])
+            k = self.hook_k(resid[:, :, None].clone())  # clones: whoever writes there leaves the stream as it is
+            scores = q[:, :, 0] @ k[:, :, 0].transpose(-2, -1)  # [batch query key]
         else:
             scores = resid.new_zeros(len(resid), queries.shape[1], resid.shape[1])
         scores = self.hook_attn_scores(rearrange(scores, "batch query key -> batch 1 query key"))
         pattern = self.hook_pattern(scores.softmax(-1))
-        return pattern[:, 0] @ resid[..., -kn:]
+        v = self.hook_v(resid[:, :, None, -kn:].clone())
+        return self.hook_z((pattern[:, 0] @ v[:, :, 0])[:, :, None])[:, :, 0]
 
 
 class TheoryBlock(nn.Module):
@@ -59,13 +68,17 @@ class TheoryBlock(nn.Module):
     ) -> Float[Tensor, "batch query wider"]:
         """The residual stream after the layer, everywhere or at one position of each sequence."""
         resid = self.hook_resid_pre(resid)
-        asking = resid if query is None else resid[torch.arange(len(resid)), query][:, None]
+        asking = resid if query is None else resid[torch.arange(len(resid), device=resid.device), query][:, None]
         out = self.hook_attn_out(self.attn(asking, resid, self.kn))
         return self.hook_resid_post(torch.cat([asking, out], dim=-1))
 
 
 class KFoldTheory(HookedRootModule):
-    """Logits of every hop 1, 2, 4, ..., k at every position (i, j)."""
+    """Logits of every hop 1, 2, 4, ..., k at every position (i, j).
+
+    The residual stream at the hook points is as wide as its blocks that are not zero: (l + 2)kN before layer l (from
+    0), kN more behind it; d of the paper is `cfg.d_model`. There is no MLP.
+    """
 
     blocks: Sequence[TheoryBlock]
 
@@ -82,9 +95,23 @@ class KFoldTheory(HookedRootModule):
         """Psi_l by hop l: [hop block i j out]."""
         self.hook_embed = HookPoint()
         self.setup()
+        self.eval()
         self.to(dtype)
         with torch.no_grad():
             self._aligned_readouts(beta_0)
+
+    @property
+    def cfg(self) -> HookedConfig:
+        """The model's sizes by TransformerLens' names."""
+        return HookedConfig(
+            n_layers=self.n_layers,
+            n_heads=1,
+            d_model=self.kn * (self.n_layers + 2),
+            d_head=self.kn,
+            d_vocab=self.n,
+            n_ctx=self.kn,
+            device=str(self.readout.device),
+        )
 
     def _aligned_readouts(self, scale: float) -> None:
         """Psi_l = scale e_{l+1} (x) 1_k (x) I_N (blocks from 0): the initial readouts and the construction's."""
@@ -92,18 +119,21 @@ class KFoldTheory(HookedRootModule):
         for layer in range(self.n_layers):
             self.readout[layer, layer + 2] = scale * torch.eye(self.n, dtype=self.readout.dtype)
 
-    def embed(self, values: Int[Tensor, "batch k n"]) -> Float[Tensor, "batch pos width"]:
+    def embed(self, values: Values) -> Float[Tensor, "batch pos width"]:
         """Blocks 0 and 1: E(i, j) and E(i, sigma_i(j)), with E(i, j) = e_i (x) e_j."""
+        values = values.reshape(len(values), self.k, self.n)
         position = torch.arange(self.kn, device=values.device)
         own = F.one_hot(position, self.kn).expand(len(values), -1, -1)
-        block = torch.arange(self.k, device=values.device)[:, None] * self.n
-        image = F.one_hot((block + values).flatten(1), self.kn)
+        image = F.one_hot(position // self.n * self.n + values.flatten(1), self.kn)
         return self.hook_embed(torch.cat([own, image], dim=-1).to(self.readout.dtype))
 
     def forward(
-        self, values: Int[Tensor, "batch k n"], hop: int | None = None, query: Int[Tensor, "batch"] | None = None
+        self, values: Values, hop: int | None = None, query: Int[Tensor, "batch"] | None = None
     ) -> Float[Tensor, "batch *hop query n"]:
-        """Psi_l^T TF(X) for every l, or for the one with index `hop`; everywhere, or at one position each."""
+        """Psi_l^T TF(X) for every l, or for the one with index `hop`; everywhere, or at one position each.
+
+        `values` are [batch k n], or the same flat: the tokens of the task.
+        """
         resid = self.embed(values)
         depth = self._depth(hop)
         for layer in range(depth):
@@ -138,9 +168,3 @@ class KFoldTheory(HookedRootModule):
                 following = (block + 1) % self.k * self.n + element
                 weight[following, (layer + 1) * self.kn + position] = scale
         self._aligned_readouts(1.0)
-
-    def dense_key_query(self, layer: int) -> Float[Tensor, "d d"]:
-        """W_KQ of a layer as the d x d matrix of the paper, zeros included; for tests and small k."""
-        d = self.kn * (self.n_layers + 2)
-        weight = self.blocks[layer].attn.W_KQ.detach()
-        return F.pad(weight, (0, d - len(weight), 0, d - len(weight)))

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
+from probes.hooked.points import HookedConfig
 from toy_models.lego.task import BLANK, CLAUSE, Lego
 
 
@@ -63,7 +64,11 @@ THEORY = ClauseDecoderConfig(residual=False, values="identity", zero_query=True)
 
 
 class ClauseAttention(nn.Module):
-    """Attention whose keys and values are computed apart from the rows that read them."""
+    """Attention whose keys and values are computed apart from the rows that read them.
+
+    Identity values are the same for all heads, so the heads' mean pattern reads them in one product; where somebody
+    hooks `hook_v` or `hook_z`, each head reads its own, and the result is the same to rounding.
+    """
 
     def __init__(self, config: ClauseDecoderConfig) -> None:
         super().__init__()
@@ -72,7 +77,9 @@ class ClauseAttention(nn.Module):
         learned = config.values == "learned"
         self.value = nn.Linear(width, width) if learned else None
         self.out = nn.Linear(width, width) if learned else None
-        self.hook_attn_scores, self.hook_pattern, self.hook_z = HookPoint(), HookPoint(), HookPoint()
+        self.hook_q, self.hook_k = HookPoint(), HookPoint()  # [batch pos head d_head]
+        self.hook_v, self.hook_z = HookPoint(), HookPoint()  # [batch pos head d_value]
+        self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()  # [batch head query key]
         if config.zero_query:
             nn.init.zeros_(self.query.weight)
             nn.init.zeros_(self.query.bias)
@@ -81,8 +88,12 @@ class ClauseAttention(nn.Module):
         self, x: Float[Tensor, "batch key d_model"]
     ) -> tuple[Float[Tensor, "batch head key d_head"], Float[Tensor, "batch head_or_1 key d_value"]]:
         """What the clauses offer: keys, and values; identity values are the same for all heads."""
-        keys = self._split(self.key(x))
-        return keys, rearrange(x, "b k d -> b 1 k d") if self.value is None else self._split(self.value(x))
+        keys = self.hook_k(self._split(self.key(x))).transpose(1, 2)
+        if self.value is not None:
+            return keys, self.hook_v(self._split(self.value(x))).transpose(1, 2)
+        if self.hook_v.has_hooks():
+            return keys, self.hook_v(x[:, :, None].repeat(1, 1, self.n_heads, 1)).transpose(1, 2)
+        return keys, rearrange(x, "b k d -> b 1 k d")
 
     def forward(
         self,
@@ -91,16 +102,17 @@ class ClauseAttention(nn.Module):
         values: Float[Tensor, "batch head_or_1 key d_value"],
         visible: Bool[Tensor, "query key"],
     ) -> Float[Tensor, "batch query d_model"]:
-        scores = self._split(self.query(x)) @ keys.transpose(-2, -1) / keys.shape[-1] ** 0.5
+        queries = self.hook_q(self._split(self.query(x))).transpose(1, 2)
+        scores = queries @ keys.transpose(-2, -1) / keys.shape[-1] ** 0.5
         scores = self.hook_attn_scores(scores.masked_fill(~visible, -torch.inf))
         pattern = self.hook_pattern(scores.softmax(-1))  # [batch head query key]
-        if self.out is None:
-            return self.hook_z((pattern.mean(1, keepdim=True) @ values).transpose(1, 2))[:, :, 0]
-        z = self.hook_z((pattern @ values).transpose(1, 2))  # [batch query head d_head]
-        return self.out(rearrange(z, "b q h d -> b q (h d)"))
+        if self.out is None and values.shape[1] == 1 and not self.hook_z.has_hooks():
+            return (pattern.mean(1, keepdim=True) @ values)[:, 0]
+        z = self.hook_z((pattern @ values).transpose(1, 2))  # [batch query head d_value]
+        return z.mean(2) if self.out is None else self.out(rearrange(z, "b q h d -> b q (h d)"))
 
-    def _split(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch head pos d_head"]:
-        return rearrange(x, "b p (h d) -> b h p d", h=self.n_heads)
+    def _split(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos head d_head"]:
+        return rearrange(x, "b p (h d) -> b p h d", h=self.n_heads)
 
 
 class ClauseMlp(nn.Module):
@@ -116,7 +128,7 @@ class ClauseMlp(nn.Module):
 
 
 class ClauseBlock(nn.Module):
-    """Attention and MLP, with or without a way round them."""
+    """Attention and MLP, with or without a way round them; `hook_resid_pre` stands where clauses are embedded."""
 
     def __init__(self, config: ClauseDecoderConfig) -> None:
         super().__init__()
@@ -133,7 +145,6 @@ class ClauseBlock(nn.Module):
         values: Float[Tensor, "batch head_or_1 key d_value"],
         visible: Bool[Tensor, "query key"],
     ) -> Float[Tensor, "batch query d_model"]:
-        x = self.hook_resid_pre(x)
         attended = self.hook_attn_out(self.attn(self.ln1(x), keys, values, visible))
         x = self.hook_resid_mid(x + attended if self.residual else attended)
         processed = self.hook_mlp_out(self.mlp(self.ln2(x)))
@@ -145,7 +156,7 @@ Slots = tuple[tuple[int, int], ...]
 
 
 class ClauseDecoder(HookedRootModule):
-    """Logits of the five tokens of the next clause, at every clause or at those asked for."""
+    """Logits of the five tokens of the next clause, at every clause or at those asked for; a position is a clause."""
 
     blocks: Sequence[ClauseBlock]
 
@@ -161,10 +172,25 @@ class ClauseDecoder(HookedRootModule):
         with torch.no_grad():
             self.embed.weight.mul_(config.embed_std)
         self.setup()
+        self.eval()
+
+    @property
+    def cfg(self) -> HookedConfig:
+        """The decoder's sizes by TransformerLens' names; without positions it reads any number of clauses."""
+        config = self.config
+        return HookedConfig(
+            n_layers=1,
+            n_heads=config.n_heads,
+            d_model=config.d_model,
+            d_head=config.d_model // config.n_heads if config.values == "learned" else config.d_model,
+            d_vocab=self.embed.num_embeddings,
+            n_ctx=None,
+            device=str(self.embed.weight.device),
+        )
 
     def embedded(self, clauses: Int[Tensor, "batch clause five"]) -> Float[Tensor, "batch clause d_model"]:
-        """The concatenated embeddings of each clause's tokens."""
-        return self.hook_embed(self.embed(clauses).flatten(-2))
+        """The concatenated embeddings of each clause's tokens, which enter the block."""
+        return self.blocks[0].hook_resid_pre(self.hook_embed(self.embed(clauses).flatten(-2)))
 
     def forward(
         self, clauses: Int[Tensor, "batch clause five"], queries: Int[Tensor, "query"] | None = None
@@ -209,7 +235,7 @@ def slots(task: Lego) -> Slots:
 
 
 def clause_decoder(config: ClauseDecoderConfig, task: Lego, seed: int) -> ClauseDecoder:
-    """A freshly initialised decoder for `task`; the seed alone decides its weights."""
+    """A freshly initialised decoder for `task`, in eval mode; the seed alone decides its weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return ClauseDecoder(config, slots(task))

@@ -19,19 +19,19 @@ CHUNK = 128
 class Rollout:
     """Sentences that grow by one generated clause at a time."""
 
-    def __init__(self, model: ClauseDecoder, prompts: Int[Tensor, "batch clause five"], n_steps: int) -> None:
-        """`prompts` end with a clause whose successor is asked for; room is made for `n_steps` more."""
+    def __init__(self, model: ClauseDecoder, prompts: Int[Tensor, "batch clause five"], n_clauses: int) -> None:
+        """`prompts` end with a clause whose successor is asked for; room is made for `n_clauses` more."""
         self.model, self.block, self.filled = model, model.blocks[0], prompts.shape[1]
         x = model.embedded(prompts)
         self.last = x[:, -1:]
-        room = torch.nn.functional.pad(x, (0, 0, 0, n_steps - 1))
+        room = torch.nn.functional.pad(x, (0, 0, 0, n_clauses - 1))
         self.keys, self.values = self.block.attn.keys_values(self.block.ln1(room))
 
     @torch.no_grad()
     def step(self) -> Int[Tensor, "batch five"]:
         """The next clause, which is appended."""
         if self.filled > self.keys.shape[2]:
-            raise ValueError(f"the rollout has room for {self.keys.shape[2]} clauses; ask for more steps at first")
+            raise ValueError(f"the rollout has room for {self.keys.shape[2]} clauses; ask for more at first")
         keys, values = self.keys[:, :, : self.filled], self.values[:, :, : self.filled]
         visible = torch.ones(1, self.filled, dtype=torch.bool, device=keys.device)
         found = self.model.clauses(self.model.read(self.block(self.last, keys, values, visible)))
@@ -49,13 +49,13 @@ class Rollout:
 
 @torch.no_grad()
 def generated(
-    model: ClauseDecoder, prompts: Int[Tensor, "batch clause five"], n_steps: int
+    model: ClauseDecoder, prompts: Int[Tensor, "batch clause five"], n_clauses: int
 ) -> Int[Tensor, "batch step five"]:
-    """The next `n_steps` clauses of every prompt, greedily, each from those generated before it."""
+    """The next `n_clauses` clauses of every prompt, greedily, each from those generated before it."""
     parts = []
     for chunk in prompts.split(CHUNK):
-        rollout = Rollout(model, chunk, n_steps)
-        parts.append(torch.stack([rollout.step() for _ in range(n_steps)], dim=1))
+        rollout = Rollout(model, chunk, n_clauses)
+        parts.append(torch.stack([rollout.step() for _ in range(n_clauses)], dim=1))
     return torch.cat(parts)
 
 
@@ -67,7 +67,7 @@ def share_solved(model: ClauseDecoder, task: Lego, n_sentences: int, generator: 
     """
     solved = 0
     for start in range(0, n_sentences, CHUNK):
-        sentences = task.sample(min(CHUNK, n_sentences - start), generator).inputs
+        sentences = task.sample(min(CHUNK, n_sentences - start), generator).inputs.to(model.embed.weight.device)
         truth = sentences[:, task.length + 1 :, STATE]
         rollout = Rollout(model, sentences[:, : task.length + 1], task.length)
         for step in range(task.length):

@@ -7,9 +7,9 @@ score of clause j for clause k is Z_j^T Q Z_k, and of the 5 x 5 blocks of Q only
     F_{i,j}(X) = min(B, sum_r sReLU(<W_{i,j,r}, X> + b))        W ~ N(0, 1/d), b = log(d) / sqrt(d), B = C log d
 
 One-hot embeddings make products lookups: a score is an entry of Q_{4,3} plus one of Q_{4,4}, and <W, X> a sum of
-rows of W weighted by attention. `forward` is the hooked model with X written out; `slot_logits` is the same for one
-slot and query, by lookups if they are few: training and generation use it. Blanks meet no weights: what Q and W hold
-for them never matters.
+rows of W weighted by attention. `forward` is the hooked model, with Z and X written out and everything computed from
+Z; `pattern` and `slot_logits` are the same for one query and slot, by lookups where they are few: training and
+generation use them. Blanks meet no weights: what Q and W hold for them never matters.
 """
 
 import math
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
+from probes.hooked.points import HookedConfig
 from toy_models.lego.task import ANSWERED, BLANK, CLAUSE, TAIL
 
 LOOKUP_COST = 8
@@ -50,7 +51,10 @@ class LegoTheoryConfig:
 
 
 class _ActiveSum(torch.autograd.Function):
-    """sum over neurons of sReLU(x); keeps sReLU' for the way back and nothing else."""
+    """Sum over neurons of sReLU(x) (Definition 3.4); keeps sReLU' for the backward pass and nothing else.
+
+    sReLU is 0 below 0, x^q / (q rho^(q-1)) up to rho, then x - rho (1 - 1/q).
+    """
 
     @staticmethod
     def forward(ctx, x: Tensor, rho: float, power: int) -> Tensor:
@@ -65,39 +69,46 @@ class _ActiveSum(torch.autograd.Function):
         return grads[0][..., None] * slope, None, None
 
 
-def smoothed_relu(x: Float[Tensor, "*shape"], rho: float, power: int) -> Float[Tensor, "*shape"]:
-    """sReLU (Definition 3.4): 0 below 0, x^q / (q rho^(q-1)) up to rho, then x - rho (1 - 1/q)."""
-    return (x.clamp(0, rho) / rho) ** power * (rho / power) + F.relu(x - rho)
-
-
 class BlockSparseAttention(nn.Module):
-    """softmax over earlier clauses of Q_{4,3}[x, x'] + Q_{4,4}[x, x''], looked up by the clauses' variables."""
+    """softmax over earlier clauses of Q_{4,3}[x, x'] + Q_{4,4}[x, x''], by the variables that the clauses name.
+
+    A query is the row x of both blocks, side by side, a key the one-hot x' and x''; a value is the whole clause.
+    """
 
     def __init__(self, d: int) -> None:
         super().__init__()
         self.Q_43, self.Q_44 = nn.Parameter(torch.zeros(d, d)), nn.Parameter(torch.zeros(d, d))
-        self.hook_attn_scores, self.hook_pattern, self.hook_z = HookPoint(), HookPoint(), HookPoint()
+        self.hook_q, self.hook_k = HookPoint(), HookPoint()  # [batch pos 1 2d]
+        self.hook_v, self.hook_z = HookPoint(), HookPoint()  # [batch pos 1 5d]
+        self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()  # [batch 1 query key]
 
     def pattern(
         self, clauses: Int[Tensor, "batch key five"], queries: Int[Tensor, "query"]
     ) -> Float[Tensor, "batch 1 query key"]:
-        """The attention of the clauses at `queries`, positions, to themselves and the clauses before."""
+        """The attention of the clauses at `queries`, positions, to themselves and the clauses before, by lookups."""
         asked = clauses[:, queries, ANSWERED][:, :, None]
         scores = torch.zeros((), device=clauses.device)
         for block, slot in ((self.Q_43, TAIL), (self.Q_44, ANSWERED)):
             named = clauses[:, None, :, slot]
             scores = scores + block[asked, named] * ((asked != BLANK) & (named != BLANK))
-        hidden = torch.arange(clauses.shape[1], device=clauses.device) > queries[:, None]
-        scores = self.hook_attn_scores(scores.masked_fill(hidden, -torch.inf)[:, None])
-        return self.hook_pattern(scores.softmax(-1))
+        return self._pattern(scores, queries)
 
     def forward(
-        self,
-        clauses: Int[Tensor, "batch key five"],
-        embedded: Float[Tensor, "batch key width"],
-        queries: Int[Tensor, "query"],
+        self, x: Float[Tensor, "batch key width"], queries: Int[Tensor, "query"]
     ) -> Float[Tensor, "batch query width"]:
-        return self.hook_z((self.pattern(clauses, queries) @ embedded[:, None]).transpose(1, 2))[:, :, 0]
+        slots = x.unflatten(-1, (CLAUSE, -1))  # [batch key five d]
+        q = self.hook_q((slots[:, queries, ANSWERED] @ torch.cat([self.Q_43, self.Q_44], dim=-1))[:, :, None])
+        k = self.hook_k(slots[:, :, [TAIL, ANSWERED]].flatten(-2)[:, :, None])
+        pattern = self._pattern(q[:, :, 0] @ k[:, :, 0].mT, queries)
+        v = self.hook_v(x[:, :, None])
+        return self.hook_z((pattern @ v.transpose(1, 2)).transpose(1, 2))[:, :, 0]
+
+    def _pattern(
+        self, scores: Float[Tensor, "batch query key"], queries: Int[Tensor, "query"]
+    ) -> Float[Tensor, "batch 1 query key"]:
+        hidden = torch.arange(scores.shape[-1], device=scores.device) > queries[:, None]
+        scores = self.hook_attn_scores(scores.masked_fill(hidden, -torch.inf)[:, None])
+        return self.hook_pattern(scores.softmax(-1))
 
 
 class ClassNeurons(nn.Module):
@@ -109,12 +120,11 @@ class ClassNeurons(nn.Module):
         self.sigma, self.rho, self.bound = d**-0.5, config.bend / math.log(d), config.clip * math.log(d)
         self.bias = self.sigma * math.log(d)
         self.W = nn.Parameter(self.sigma * torch.randn(CLAUSE, CLAUSE * d, d * config.m, generator=generator))
-        self.hook_pre, self.hook_logits = HookPoint(), HookPoint()
+        self.hook_pre = HookPoint()  # [batch query five d_vocab m]
 
     def forward(self, x: Float[Tensor, "batch query width"]) -> Float[Tensor, "batch query five d_vocab"]:
         pre = torch.einsum("bqx,sxn->bqsn", x, self.W) + self.bias
-        pre = self.hook_pre(pre.unflatten(-1, (self.d, self.m)))
-        return self.hook_logits(self._logits(pre))
+        return self._logits(self.hook_pre(pre.unflatten(-1, (self.d, self.m))))
 
     def dense(
         self, weights: Float[Tensor, "row neuron"], x: Float[Tensor, "batch row"]
@@ -137,24 +147,23 @@ class ClassNeurons(nn.Module):
 
 
 class TheoryBlock(nn.Module):
-    """Attention, then neurons."""
+    """Attention, then neurons; nothing goes round them, so the stream behind the block is the five slots' logits."""
 
     def __init__(self, d: int, config: LegoTheoryConfig, generator: torch.Generator) -> None:
         super().__init__()
         self.attn, self.mlp = BlockSparseAttention(d), ClassNeurons(d, config, generator)
-        self.hook_attn_out = HookPoint()
+        self.hook_resid_pre, self.hook_attn_out = HookPoint(), HookPoint()  # [batch pos 5d]
+        self.hook_mlp_out, self.hook_resid_post = HookPoint(), HookPoint()  # [batch pos 5d]
 
     def forward(
-        self,
-        clauses: Int[Tensor, "batch key five"],
-        embedded: Float[Tensor, "batch key width"],
-        queries: Int[Tensor, "query"],
-    ) -> Float[Tensor, "batch query five d_vocab"]:
-        return self.mlp(self.hook_attn_out(self.attn(clauses, embedded, queries)))
+        self, x: Float[Tensor, "batch key width"], queries: Int[Tensor, "query"]
+    ) -> Float[Tensor, "batch query width"]:
+        attended = self.hook_attn_out(self.attn(self.hook_resid_pre(x), queries))
+        return self.hook_resid_post(self.hook_mlp_out(self.mlp(attended).flatten(-2)))
 
 
 class LegoTheory(HookedRootModule):
-    """Logits of the five tokens of the next clause."""
+    """Logits of the five tokens of the next clause; a position is a clause."""
 
     blocks: Sequence[TheoryBlock]
 
@@ -167,6 +176,21 @@ class LegoTheory(HookedRootModule):
         )
         self.hook_embed = HookPoint()
         self.setup()
+        self.eval()
+
+    @property
+    def cfg(self) -> HookedConfig:
+        """The model's sizes by TransformerLens' names; without positions it reads any number of clauses."""
+        width = CLAUSE * self.d_vocab
+        return HookedConfig(
+            n_layers=1,
+            n_heads=1,
+            d_model=width,
+            d_head=width,
+            d_vocab=self.d_vocab,
+            n_ctx=None,
+            device=str(self.mlp.W.device),
+        )
 
     @property
     def attn(self) -> BlockSparseAttention:
@@ -189,7 +213,7 @@ class LegoTheory(HookedRootModule):
         """The logits at `queries`, positions; None: everywhere."""
         if queries is None:
             queries = torch.arange(clauses.shape[1], device=clauses.device)
-        return self.blocks[0](clauses, self.embed(clauses), queries)
+        return self.blocks[0](self.embed(clauses), queries).unflatten(-1, (CLAUSE, self.d_vocab))
 
     def slot_logits(
         self,

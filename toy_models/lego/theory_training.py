@@ -4,8 +4,8 @@ Gradient descent on fresh sentences. Stage 1 trains W on sentences of length 1 w
 have weights of their own, so each is trained by itself. Stage 2 trains Q alone on the loss of the state (slot 5), and
 Algorithm 2 goes on with it: at stage k on sentences of length 2^k whose answers come from the model of stage k - 1.
 
-Variables are many: one appears in a sentence with probability of order 1 / n, so step sizes of what is learned for
-each of them (slot 4 and Q) are given in units of the number n of variables.
+Variables are many: one appears in a sentence with probability of order 1 / n, so learning rates of what is learned
+for each of them (slot 4 and Q) are given in units of the number n of variables.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,26 +25,26 @@ class Descent:
     """Plain gradient descent."""
 
     lr: float
-    """Step size; for what is learned per variable, in units of the number of variables."""
-    n_steps: int
-    """Steps at most."""
+    """Learning rate; for what is learned per variable, in units of the number of variables."""
+    n_updates: int
+    """Updates at most."""
     batch: int
-    """Fresh sentences in each step."""
+    """Fresh sentences in each update."""
 
     def __post_init__(self) -> None:
-        if not (self.lr > 0 and self.n_steps >= 1 and self.batch >= 1):
-            raise ValueError(f"gradient descent needs a positive lr, steps and sentences, got {self}")
+        if not (self.lr > 0 and self.n_updates >= 1 and self.batch >= 1):
+            raise ValueError(f"gradient descent needs a positive lr, updates and sentences, got {self}")
 
 
 def train_slot(model: LegoTheory, task: Lego, slot: int, descent: Descent, generator: torch.Generator) -> float:
-    """Stage 1 for one slot: W of that slot on one-step sentences; returns the loss of the last step, in nats."""
+    """Stage 1 for one slot: W of that slot on one-step sentences; returns the loss of the last update, in nats."""
     one_step = replace(task, length=1)
     weights = model.mlp.W.detach()[slot].requires_grad_()  # shares its storage with W
     lr = descent.lr * (task.n_variables if slot == ANSWERED else 1)
-    loss = torch.zeros(())
-    for _ in range(descent.n_steps):
-        clauses = one_step.sample(descent.batch, generator).inputs
-        uniform = torch.full((descent.batch, 2), 0.5)
+    loss = torch.zeros((), device=weights.device)
+    for _ in range(descent.n_updates):
+        clauses = one_step.sample(descent.batch, generator).inputs.to(weights.device)
+        uniform = torch.full((descent.batch, 2), 0.5, device=weights.device)
         loss = F.cross_entropy(model.slot_logits(clauses[:, :2], uniform, slot, weights), clauses[:, 2, slot])
         (gradient,) = torch.autograd.grad(loss, weights)
         with torch.no_grad():
@@ -56,23 +56,23 @@ def state_loss(model: LegoTheory, clauses: Int[Tensor, "batch clause five"], ans
     """Loss_5^{L, l} (6b) with l = answer + 1: the state after `answer`, from whole sentences of length L; nats."""
     position = clauses.shape[1] // 2 + answer
     seen = clauses[:, : position + 1]
-    pattern = model.attn.pattern(seen, torch.tensor([position]))[:, 0, 0]
+    pattern = model.attn.pattern(seen, torch.tensor([position], device=seen.device))[:, 0, 0]
     logits = model.slot_logits(seen, pattern, STATE, model.mlp.W.detach()[STATE])
     return F.cross_entropy(logits, clauses[:, position + 1, STATE])
 
 
-def attention_steps(
+def attention_updates(
     model: LegoTheory, task: Lego, answers: Sequence[int], descent: Descent, generator: torch.Generator,
     teacher: LegoTheory | None = None,
 ) -> Iterator[float]:  # fmt: skip
-    """Steps of stage 2: Q on the summed losses of the states after `answers`; yields each step's loss, then updates.
+    """Updates of stage 2: Q on the summed losses of the states after `answers`; yields a loss, then updates.
 
     With a `teacher` the answers are the teacher's own (Definition 5.1), up to the last one that is needed.
     """
     blocks = (model.attn.Q_43, model.attn.Q_44)
     lr = descent.lr * task.n_variables
-    for _ in range(descent.n_steps):
-        clauses = task.sample(descent.batch, generator).inputs
+    for _ in range(descent.n_updates):
+        clauses = task.sample(descent.batch, generator).inputs.to(model.mlp.W.device)
         if teacher is not None:
             clauses = self_labelled(teacher, clauses, max(answers) + 1)
         loss = torch.stack([state_loss(model, clauses, answer) for answer in answers]).sum()
@@ -87,12 +87,12 @@ def self_train(
     model: LegoTheory, task: Lego, bound: float, descent: Descent, generator: torch.Generator,
     teacher: LegoTheory | None, smoothing: float = 0.8,
 ) -> tuple[int, float]:  # fmt: skip
-    """One stage of Algorithm 2: descends on Loss_5^{L,2} until it is at most `bound`; returns steps and loss.
+    """One stage of Algorithm 2: descends on Loss_5^{L,2} until it is at most `bound`; returns updates and loss.
 
-    The loss of a step is that of its batch; what is compared is a running mean, in which the past counts `smoothing`.
+    The loss of an update is that of its batch; what is compared is a running mean; the past counts `smoothing` in it.
     """
     running, taken = float("inf"), 0
-    for taken, loss in enumerate(attention_steps(model, task, [1], descent, generator, teacher)):
+    for taken, loss in enumerate(attention_updates(model, task, [1], descent, generator, teacher)):
         running = loss if taken == 0 else smoothing * running + (1 - smoothing) * loss
         if running <= bound:
             return taken, running
@@ -104,7 +104,7 @@ def next_answers(
     model: LegoTheory, clauses: Int[Tensor, "batch clause five"]
 ) -> tuple[Int[Tensor, "batch"], Int[Tensor, "batch"]]:
     """The variable and the state that the model takes to come next, greedily; the blanks before them are given."""
-    last = torch.tensor([clauses.shape[1] - 1])
+    last = torch.tensor([clauses.shape[1] - 1], device=clauses.device)
     pattern = model.attn.pattern(clauses, last)[:, 0, 0]
     variable, state = (model.slot_logits(clauses, pattern, slot).argmax(-1) for slot in (ANSWERED, STATE))
     return variable, state
@@ -126,7 +126,7 @@ def all_right(model: LegoTheory, clauses: Int[Tensor, "batch clause five"]) -> B
 
     A sentence with a wrong answer is given up at once: what follows cannot make it right.
     """
-    right = torch.ones(len(clauses), dtype=torch.bool)
+    right = torch.ones(len(clauses), dtype=torch.bool, device=clauses.device)
     for position in range(clauses.shape[1] // 2 + 1, clauses.shape[1]):
         rows = right.nonzero().squeeze(-1)
         if not len(rows):
@@ -160,9 +160,9 @@ class Routing:
 @torch.no_grad()
 def routing(model: LegoTheory, task: Lego, n_sentences: int, generator: torch.Generator) -> Routing:
     """The routing of the last answer but one, which sees the most clauses."""
-    clauses = task.sample(n_sentences, generator).inputs
+    clauses = task.sample(n_sentences, generator).inputs.to(model.mlp.W.device)
     position = 2 * task.length - 1
-    pattern = model.attn.pattern(clauses[:, :-1], torch.tensor([position]))[:, 0, 0]
+    pattern = model.attn.pattern(clauses[:, :-1], torch.tensor([position], device=clauses.device))[:, 0, 0]
     predicate = pattern.gather(1, task.predicate_positions(clauses)[:, -1:]).mean()
     return Routing(predicate.item(), pattern[:, position].mean().item())
 
@@ -182,5 +182,5 @@ def entries(block: Float[Tensor, "d d"], task: Lego) -> Entries:
     """Diagonal and other entries of Q_{4,3} or Q_{4,4}; blanks, elements and states stand in neither slot."""
     first, last = task.first_variable, task.first_element
     between = block.detach()[first:last, first:last]
-    other = between[~torch.eye(len(between), dtype=torch.bool)].abs()
+    other = between[~torch.eye(len(between), dtype=torch.bool, device=between.device)].abs()
     return Entries(between.diag().mean().item(), other.mean().item(), other.max().item())

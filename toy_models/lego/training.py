@@ -25,19 +25,19 @@ class Stage:
 
     length: int = 5
     """Length of the training sentences."""
-    steps: int = 1000
-    """Gradient steps."""
+    updates: int = 1000
+    """Gradient updates."""
     lr: float = 1e-3
     """Learning rate of everything but the attention."""
     attention_lr: float = 1e-3
     """Learning rate of the attention's queries, keys, values and output; 0 leaves them as they are."""
     batch_size: int = 64
-    """Sentences per step, all fresh."""
+    """Sentences per update, all fresh."""
     self_labelled: bool = False
     """Whether the answers are the model's own, as it was before the stage."""
 
     def __post_init__(self) -> None:
-        for name in ("length", "steps", "batch_size"):
+        for name in ("length", "updates", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("lr", "attention_lr"):
@@ -49,8 +49,8 @@ class Stage:
 class Point:
     """Where the training is."""
 
-    step: int
-    """Gradient steps so far, over all stages."""
+    update: int
+    """Gradient updates so far, over all stages."""
     stage: int
     """The stage they belong to, from 0."""
     label_accuracy: float
@@ -67,23 +67,24 @@ def train_lego(
     seed: int,
     at: Collection[int] = (),
     on_point: OnPoint = lambda _point, _model: None,
+    device: torch.device | str = "cpu",
 ) -> ClauseDecoder:
-    """The model after all stages. `on_point` is called after the gradient steps `at`, and at the end of each stage.
+    """The model after all stages. `on_point` is called after the updates `at`, and at the end of each stage.
 
     The seed decides initial weights and data. `task` gives group, variables and order; the stages give the lengths.
     """
-    model = clause_decoder(decoder, task, seed)
+    model = clause_decoder(decoder, task, seed).to(device)
     generator = torch.Generator().manual_seed(seed + 1_000_000)
     done = 0
     for number, stage in enumerate(stages):
-        of_stage = {step - done for step in at if done < step <= done + stage.steps} | {stage.steps}
+        of_stage = {update - done for update in at if done < update <= done + stage.updates} | {stage.updates}
         started = done
 
-        def report(step: int, label_accuracy: float, number: int = number, started: int = started) -> None:
-            on_point(Point(started + step, number, label_accuracy), model)
+        def report(update: int, label_accuracy: float, number: int = number, started: int = started) -> None:
+            on_point(Point(started + update, number, label_accuracy), model)
 
         train_stage(model, task, stage, generator, of_stage, report)
-        done += stage.steps
+        done += stage.updates
     return model
 
 
@@ -93,38 +94,61 @@ def train_stage(
     stage: Stage,
     generator: torch.Generator,
     at: Collection[int] = (),
-    on_step: Callable[[int, float], None] = lambda _step, _label_accuracy: None,
+    on_update: Callable[[int, float], None] = lambda _update, _label_accuracy: None,
 ) -> None:
-    """Trains `model` through one stage; `on_step` gets the step and the labels' accuracy after the steps `at`."""
-    task = replace(task, length=stage.length)
-    teacher = copy.deepcopy(model) if stage.self_labelled else None
-    attention = list(model.blocks[0].attn.parameters())
-    ours = {id(parameter) for parameter in attention}
-    groups = [
-        {"params": [p for p in model.parameters() if id(p) not in ours], "lr": stage.lr},
-        {"params": attention, "lr": stage.attention_lr},
-    ]
-    for parameter in attention:
-        parameter.requires_grad_(stage.attention_lr > 0)
-    optimiser = torch.optim.Adam([group for group in groups if group["lr"] > 0], fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / stage.steps, 1.0)))
-    )
-    queries, right = task.answer_positions(), 0.0
-    for step in range(1, stage.steps + 1):
-        sentences = task.sample(stage.batch_size, generator).inputs
-        if teacher is not None:
-            sentences, accuracy = self_labelled(teacher, sentences)
-            right += accuracy
-        loss = next_clause_loss(model, sentences, queries)
-        optimiser.zero_grad(set_to_none=True)
+    """Trains `model` through one stage; after the updates `at`, `on_update` gets their number and label accuracy."""
+    trainer = StageTrainer(model, task, stage, generator)
+    while trainer.update < stage.updates:
+        trainer.advance()
+        if trainer.update in at:
+            on_update(trainer.update, trainer.label_accuracy)
+    trainer.finish()
+
+
+class StageTrainer:
+    """The mutable state of one stage; sentences are drawn on the CPU and moved to the model's device."""
+
+    def __init__(self, model: ClauseDecoder, task: Lego, stage: Stage, generator: torch.Generator) -> None:
+        self.model, self.stage, self.generator = model, stage, generator
+        self.task = replace(task, length=stage.length)
+        self.device = model.embed.weight.device
+        self.teacher = copy.deepcopy(model) if stage.self_labelled else None
+        self.attention = list(model.blocks[0].attn.parameters())
+        ours = {id(parameter) for parameter in self.attention}
+        groups = [
+            {"params": [p for p in model.parameters() if id(p) not in ours], "base": stage.lr},
+            {"params": self.attention, "base": stage.attention_lr},
+        ]
+        for parameter in self.attention:
+            parameter.requires_grad_(stage.attention_lr > 0)
+        self.optimiser = torch.optim.Adam([group for group in groups if group["base"] > 0], fused=True)
+        self.queries = self.task.answer_positions().to(self.device)
+        self.update, self.right, self.loss = 0, 0.0, 0.0
+
+    @property
+    def label_accuracy(self) -> float:
+        """The share of sentences so far of which every label is right; 1 if the labels are given."""
+        return self.right / self.update if self.teacher is not None and self.update else 1.0
+
+    def advance(self) -> None:
+        """One update."""
+        sentences = self.task.sample(self.stage.batch_size, self.generator).inputs.to(self.device)
+        if self.teacher is not None:
+            sentences, accuracy = self_labelled(self.teacher, sentences)
+            self.right += accuracy
+        for group in self.optimiser.param_groups:
+            group["lr"] = group["base"] * (0.5 * (1 + math.cos(math.pi * min(self.update / self.stage.updates, 1.0))))
+        loss = next_clause_loss(self.model, sentences, self.queries)
+        self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        optimiser.step()
-        schedule.step()
-        if step in at:
-            on_step(step, right / step if teacher is not None else 1.0)
-    for parameter in attention:
-        parameter.requires_grad_(True)
+        self.optimiser.step()
+        self.loss = loss.item()
+        self.update += 1
+
+    def finish(self) -> None:
+        """Leaves the model with all its parameters trainable."""
+        for parameter in self.attention:
+            parameter.requires_grad_(True)
 
 
 def next_clause_loss(
@@ -137,7 +161,8 @@ def next_clause_loss(
 @torch.no_grad()
 def held_out_loss(model: ClauseDecoder, task: Lego, n_sentences: int, generator: torch.Generator) -> float:
     """The next-clause loss on fresh sentences of `task`, nats per clause."""
-    return next_clause_loss(model, task.sample(n_sentences, generator).inputs, task.answer_positions()).item()
+    sentences = task.sample(n_sentences, generator).inputs.to(model.embed.weight.device)
+    return next_clause_loss(model, sentences, task.answer_positions().to(sentences.device)).item()
 
 
 def self_labelled(

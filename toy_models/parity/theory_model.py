@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
+from probes.hooked.points import HookedConfig
+
 
 def random_embedding(n_ctx: int, d_model: int, generator: torch.Generator) -> Float[Tensor, "pos token d_model"]:
     """Two unit vectors for each position, uniform on {+-1/sqrt(d)}^d (Definition 3), in float64."""
@@ -24,7 +26,11 @@ def random_embedding(n_ctx: int, d_model: int, generator: torch.Generator) -> Fl
 
 
 class SimplifiedBlock(HookedRootModule):
-    """One block with one head; A and W are trained, the embedding and h are frozen. A and W start at zero."""
+    """One block with one head; A and W are trained, the embedding and h are frozen. A and W start at zero.
+
+    The token is concatenated with the attention output, so there is no `hook_resid_mid`; the stream after the block,
+    `hook_resid_post`, is the MLP's one number. A query is A e_i; keys and values are the embeddings themselves.
+    """
 
     def __init__(self, embedding: Float[Tensor, "pos 2 d_model"], h: Float[Tensor, "width"]) -> None:
         super().__init__()
@@ -33,6 +39,21 @@ class SimplifiedBlock(HookedRootModule):
         self.hook_embed = HookPoint()
         self.to(embedding.dtype)
         self.setup()
+        self.eval()
+
+    @property
+    def cfg(self) -> HookedConfig:
+        """The block's sizes by TransformerLens' names."""
+        n_ctx, d_vocab, d_model = self.embedding.shape
+        return HookedConfig(
+            n_layers=1,
+            n_heads=1,
+            d_model=d_model,
+            d_head=d_model,
+            d_vocab=d_vocab,
+            n_ctx=n_ctx,
+            device=str(self.A.device),
+        )
 
     @property
     def embedding(self) -> Float[Tensor, "pos 2 d_model"]:
@@ -82,30 +103,33 @@ class _Block(nn.Module):
         super().__init__()
         self.attn = _Attention(d_model)
         self.mlp = _FeedForward(d_model, h)
-        self.hook_attn_out = HookPoint()
-        self.hook_mlp_out = HookPoint()
+        self.hook_resid_pre, self.hook_attn_out = HookPoint(), HookPoint()  # [batch pos d_model]
+        self.hook_mlp_out, self.hook_resid_post = HookPoint(), HookPoint()  # [batch pos 1]
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos"]:
+        x = self.hook_resid_pre(x)
         attended = self.hook_attn_out(self.attn(x))
-        return self.hook_mlp_out(self.mlp(torch.cat([x, attended], dim=-1)))
+        out = self.hook_mlp_out(self.mlp(torch.cat([x, attended], dim=-1)).unsqueeze(-1))
+        return self.hook_resid_post(out).squeeze(-1)
 
 
 class _Attention(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.A = nn.Parameter(torch.zeros(d_model, d_model))
-        self.hook_q = HookPoint()  # [batch pos head d_model]
-        self.hook_v = HookPoint()
-        self.hook_attn_scores = HookPoint()  # [batch head query key]
-        self.hook_pattern = HookPoint()
+        self.hook_q, self.hook_k, self.hook_v = HookPoint(), HookPoint(), HookPoint()  # [batch pos head d_model]
+        self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()  # [batch head query key]
+        self.hook_z = HookPoint()  # [batch pos head d_model]
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         q = self.hook_q((x @ self.A.T).unsqueeze(2))
-        scores = torch.einsum("bqhd,bkd->bhqk", q, x)
+        k = self.hook_k(x.unsqueeze(2).clone())  # clones: whoever writes there leaves the stream as it is
+        scores = torch.einsum("bqhd,bkd->bhqk", q, k[:, :, 0])
         future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
         scores = self.hook_attn_scores(scores.masked_fill(future, -torch.inf))
         pattern = self.hook_pattern(scores.softmax(-1))
-        return torch.einsum("bhqk,bkhd->bqd", pattern, self.hook_v(x.unsqueeze(2)))
+        v = self.hook_v(x.unsqueeze(2).clone())
+        return self.hook_z(torch.einsum("bhqk,bkhd->bqd", pattern, v).unsqueeze(2))[:, :, 0]
 
 
 class _FeedForward(nn.Module):

@@ -68,12 +68,12 @@ def _causal(scores: Tensor, positions: Tensor) -> Tensor:
 
 
 def _patterns(scores: Tensor, inputs: Tensor, positions: Tensor) -> Float[Tensor, "batch query pos"]:
-    of_query = scores[torch.arange(len(positions)), inputs[:, positions]]
+    of_query = scores[torch.arange(len(positions), device=inputs.device), inputs[:, positions]]
     return torch.where(inputs[:, None] == 1, of_query[..., 1], of_query[..., 0]).softmax(-1)
 
 
 def _own(table: Tensor, inputs: Tensor, positions: Tensor) -> Float[Tensor, "batch query width"]:
-    return table[torch.arange(len(positions)), inputs[:, positions]]
+    return table[torch.arange(len(positions), device=inputs.device), inputs[:, positions]]
 
 
 def _mixtures(pattern: Tensor, inputs: Tensor) -> Float[Tensor, "batch query slots"]:

@@ -1,4 +1,4 @@
-"""Does the simplified block learn parity with CoT in three steps? wen2024, Theorem 3: initialisation, SGD, checks.
+"""Does the simplified block learn parity with CoT in three updates? wen2024, Theorem 3: initialisation, SGD, checks.
 
 What the theorem says of every input is checked for every input: a key's score depends on the key's token alone, so
 the worst attention is found position by position, and with attention near one-hot the output is that of one of the
@@ -56,8 +56,8 @@ def hinge_loss(
     return torch.relu((1 - 2 * answers) * outputs + 1).sum(-1).mean()
 
 
-def sgd_step(block: SimplifiedBlock, batch: Batch, lr: float) -> float:
-    """One step on A and W with the gradient of the whole batch; returns the loss before it."""
+def sgd_update(block: SimplifiedBlock, batch: Batch, lr: float) -> float:
+    """One update of A and W with the gradient of the whole batch; returns the loss before it."""
     block.zero_grad()
     table = tables(block, batch.supervised, batch.inputs.shape[1])
     leaves = [part.detach().requires_grad_() for part in (table.scores, table.own, table.attended)]
@@ -80,9 +80,9 @@ def _chunks(batch: Batch) -> list[Batch]:
     return [batch[start : start + size] for start in range(0, len(batch), size)]
 
 
-def steps_of(task: Parity) -> Int[Tensor, "step"]:
+def steps_of(task: Parity, device: torch.device | None = None) -> Int[Tensor, "step"]:
     """The supervised positions of parity with CoT."""
-    return torch.arange(task.n, task.n + task.k)
+    return torch.arange(task.n, task.n + task.k, device=device)
 
 
 @torch.no_grad()
@@ -92,11 +92,11 @@ def attended_contribution(block: SimplifiedBlock, task: Parity) -> Float[Tensor,
     -<kappa_{i,b}, e_{j,b'}> of Lemma 18, with the neurons that the token part activates; 0 where it does not see key.
     """
     rows, d_model = block.embedding, block.embedding.shape[-1]
-    positions = steps_of(task)
+    positions = steps_of(task, rows.device)
     active = (rows[positions] @ block.W[:, :d_model].T > 0).to(rows.dtype)
     attended = torch.einsum("pte,re->rpt", rows, block.W[:, d_model:])
     table = torch.einsum("qur,r,rpt->qupt", active, block.h, attended)
-    future = torch.arange(task.n_ctx) > positions[:, None]
+    future = torch.arange(task.n_ctx, device=rows.device) > positions[:, None]
     return table.masked_fill(future[:, None, :, None], 0)
 
 
@@ -125,9 +125,9 @@ def correlation(block: SimplifiedBlock, task: Parity) -> Correlation:
     effect = table[..., 0] - table[..., 1]  # [step running_parity pos]
     interaction = (effect[:, 0] - effect[:, 1]).abs()
     interaction[0] = effect[0, 0].abs()
-    influence, reachable = effect.abs(), _reachable(task)
-    secret = torch.tensor(task.secret)
-    own = influence[torch.arange(task.k), :, secret]
+    influence, reachable = effect.abs(), _reachable(task, effect.device)
+    secret = torch.tensor(task.secret, device=effect.device)
+    own = influence[torch.arange(task.k, device=secret.device), :, secret]
     later = influence[1:, :, task.secret[0]] / own[1:]
     return Correlation(
         _largest(influence, secret[:, None].expand(-1, 2))[reachable].double().mean().item(),
@@ -153,9 +153,9 @@ def distance_to_one_hot(block: SimplifiedBlock, task: Parity) -> float:
 
 
 def _mass_off_secret(block: SimplifiedBlock, task: Parity) -> Float[Tensor, "step token"]:
-    positions = steps_of(task)
+    positions = steps_of(task, block.A.device)
     table = tables(block, positions, task.n_ctx).scores.double()
-    index = torch.arange(task.k)
+    index = torch.arange(task.k, device=table.device)
     own = table[index, :, positions]  # [step, query token, key token]: the query as its own key
     highest = table.amax(-1)
     highest[index, :, positions] = own.diagonal(dim1=-2, dim2=-1)
@@ -163,7 +163,7 @@ def _mass_off_secret(block: SimplifiedBlock, task: Parity) -> Float[Tensor, "ste
     secret = table[index, :, list(task.secret)].amin(-1)
     highest[index, :, list(task.secret)] = -torch.inf
     off = torch.logsumexp(highest, -1) - secret
-    return torch.sigmoid(off).masked_fill(~_reachable(task), 0)
+    return torch.sigmoid(off).masked_fill(~_reachable(task, off.device), 0)
 
 
 @torch.no_grad()
@@ -172,7 +172,7 @@ def worst_margin(block: SimplifiedBlock, task: Parity) -> float:
 
     The output with attention exactly on S[i], minus what the mass off S[i] can do at most.
     """
-    rows, d_model, positions = block.embedding.double(), block.embedding.shape[-1], steps_of(task)
+    rows, d_model, positions = block.embedding.double(), block.embedding.shape[-1], steps_of(task, block.A.device)
     W, h = block.W.double(), block.h.double()
     token_part = rows[positions] @ W[:, :d_model].T  # [step token width]
     attended = rows.flatten(0, 1) @ W[:, d_model:].T
@@ -180,14 +180,14 @@ def worst_margin(block: SimplifiedBlock, task: Parity) -> float:
     outputs = torch.relu(token_part[:, :, None] + of_secret) @ h
     spread = torch.maximum(attended.amax(0) - of_secret, of_secret - attended.amin(0)) @ h.abs()
     error = _mass_off_secret(block, task)[:, :, None] * spread
-    answer = torch.tensor([[0, 1], [1, 0]])  # running parity xor secret bit
+    answer = torch.tensor([[0, 1], [1, 0]], device=outputs.device)  # running parity xor secret bit
     margins = (2 * answer - 1) * outputs - error
-    return margins[_reachable(task)].min().item()
+    return margins[_reachable(task, margins.device)].min().item()
 
 
-def _reachable(task: Parity) -> Bool[Tensor, "step token"]:
+def _reachable(task: Parity, device: torch.device) -> Bool[Tensor, "step token"]:
     """Which running parities occur: the first step always starts from 0."""
-    reachable = torch.ones(task.k, 2, dtype=torch.bool)
+    reachable = torch.ones(task.k, 2, dtype=torch.bool, device=device)
     reachable[0, 1] = False
     return reachable
 

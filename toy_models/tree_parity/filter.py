@@ -44,7 +44,7 @@ class Filter:
     ) -> Bool[Tensor, "seed node"]:
         """The nodes that the filter lets through, given the augmented inputs u; for the level mask."""
         pattern = attention(weights, forest.visible("level"))
-        passed = torch.ones(forest.n_seeds, forest.n_nodes, dtype=torch.bool)
+        passed = torch.ones(forest.n_seeds, forest.n_nodes, dtype=torch.bool, device=weights.device)
         for number, (below, level) in enumerate(zip(forest.levels, forest.levels[1:]), start=1):
             nodes = slice(0, below.stop)
             chain, _ = generate(augmented, pattern[:, nodes], forest.levels[:number], link, passed[:, nodes])

@@ -39,6 +39,10 @@ class Forest:
         ((d, k),) = shapes
         return Forest(d, k, torch.tensor([task.children for task in tasks]))
 
+    def to(self, device: torch.device) -> "Forest":
+        """The same trees on another device."""
+        return Forest(self.d, self.k, self.children.to(device))
+
     @property
     def n_seeds(self) -> int:
         return len(self.children)
@@ -64,7 +68,7 @@ class Forest:
 
     def visible(self, mask: Mask) -> Bool[Tensor, "node key"]:
         """The keys each node can see: those before the first node of its stage."""
-        seen = torch.zeros(self.n_nodes, self.n_keys, dtype=torch.bool)
+        seen = torch.zeros(self.n_nodes, self.n_keys, dtype=torch.bool, device=self.children.device)
         for stage in self.stages(mask):
             seen[stage, : self.d + stage.start] = True
         return seen
@@ -72,8 +76,12 @@ class Forest:
     @cached_property
     def needed(self) -> Bool[Tensor, "seed node key"]:
         """The two children of each node, as a mask."""
-        empty = torch.zeros(self.n_seeds, self.n_nodes, self.n_keys, dtype=torch.bool)
+        empty = torch.zeros(self.n_seeds, self.n_nodes, self.n_keys, dtype=torch.bool, device=self.children.device)
         return empty.scatter(-1, self.children, True)
+
+    def no_weights(self) -> Float[Tensor, "seed node key"]:
+        """The weights before training: zero, so that attention is uniform."""
+        return torch.zeros(self.n_seeds, self.n_nodes, self.n_keys, device=self.children.device)
 
     def grown(self, bits: Float[Tensor, "seed bit sample"]) -> Float[Tensor, "seed pos sample"]:
         """The bits and the true value of every node above them, at positions 0..d+k-2."""
@@ -100,6 +108,10 @@ class Sample:
         drawn = [torch.empty(n_bytes, d, dtype=torch.uint8).random_(generator=g) for g in generators]
         return Sample(torch.stack(drawn), n)
 
+    def to(self, device: torch.device) -> "Sample":
+        """The same inputs on another device."""
+        return Sample(self.packed.to(device), self.n)
+
     @staticmethod
     def every_input(d: int, n_seeds: int) -> "Sample":
         """All 2^d inputs, the same for each seed: averages over them are expectations."""
@@ -114,7 +126,7 @@ class Sample:
         """Inputs number start..stop-1 as +-1."""
         first = start // 8
         some = self.packed[:, first : -(-stop // 8)].transpose(1, 2).contiguous()
-        bits = (some[..., None] >> torch.arange(8, dtype=torch.uint8)) & 1
+        bits = (some[..., None] >> torch.arange(8, dtype=torch.uint8, device=some.device)) & 1
         return 1 - 2 * bits.flatten(2)[..., start - 8 * first : stop - 8 * first].float()
 
     def chunks(self, stops: Sequence[int] = ()) -> Iterator[tuple[int, Float[Tensor, "seed bit sample"]]]:

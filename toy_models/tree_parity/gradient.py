@@ -152,5 +152,5 @@ class Oracle:
         needed = forest.needed.to(gradient.dtype)
         if self.kind == "against":
             return gradient + self.size * (2 * needed - 1)
-        signs = torch.tensor([-1.0, 1.0]).expand(forest.children.shape)
+        signs = torch.tensor([-1.0, 1.0], device=gradient.device).expand(forest.children.shape)
         return gradient + self.size * torch.zeros_like(gradient).scatter(-1, forest.children, signs)

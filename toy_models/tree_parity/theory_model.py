@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
+from probes.hooked.points import HookedConfig
 from toy_models.tree_parity.forest import Forest, Mask
 from toy_models.tree_parity.links import Link, find_link
 
@@ -53,30 +54,26 @@ class _Attention(nn.Module):
         self.W = nn.Parameter(torch.zeros(forest.n_nodes, forest.n_keys))
         self.register_buffer("visible", forest.visible(mask))
         self.d = forest.d
-        self.hook_attn_scores = HookPoint()  # [batch head query key]
-        self.hook_pattern = HookPoint()  # [batch head query key]
-        self.hook_z = HookPoint()  # [batch query head d_head]
+        self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()  # [batch head query key]
+        self.hook_v, self.hook_z = HookPoint(), HookPoint()  # [batch pos head d_head]
 
-    def forward(self, values: Float[Tensor, "batch key"]) -> Float[Tensor, "batch node"]:
-        n_keys = values.shape[1]
-        idle = torch.zeros(self.d - 1, n_keys, device=values.device)
+    def forward(self, x: Float[Tensor, "batch pos 1"]) -> Float[Tensor, "batch pos 1"]:
+        idle = torch.zeros(self.d - 1, x.shape[1], device=x.device)
         causal = torch.ones_like(idle, dtype=torch.bool).tril()
         visible = torch.cat([causal, self.get_buffer("visible")])
         scores = torch.cat([idle, self.W]).masked_fill(~visible, -torch.inf)
-        scores = self.hook_attn_scores(scores.expand(len(values), 1, -1, -1))
-        pattern = self.hook_pattern(scores.softmax(-1))
-        z = self.hook_z((pattern @ values[:, None, :, None]).transpose(1, 2))
-        return z[:, self.d - 1 :, 0, 0]
+        scores = self.hook_attn_scores(scores.repeat(len(x), 1, 1, 1))
+        pattern, v = self.hook_pattern(scores.softmax(-1)), self.hook_v(x[:, :, None])
+        return self.hook_z((pattern @ v.transpose(1, 2)).transpose(1, 2))[:, :, 0]
 
 
 class _Link(nn.Module):
     def __init__(self, link: Link) -> None:
         super().__init__()
         self.link = link
-        self.hook_pre = HookPoint()  # [batch node]
-        self.hook_post = HookPoint()  # [batch node]
+        self.hook_pre, self.hook_post = HookPoint(), HookPoint()  # [batch pos 1]
 
-    def forward(self, mean: Float[Tensor, "batch node"]) -> Float[Tensor, "batch node"]:
+    def forward(self, mean: Float[Tensor, "batch pos 1"]) -> Float[Tensor, "batch pos 1"]:
         return self.hook_post(self.link(self.hook_pre(mean)))
 
 
@@ -85,9 +82,12 @@ class _Block(nn.Module):
         super().__init__()
         self.attn = _Attention(forest, mask)
         self.mlp = _Link(link)
+        self.hook_resid_pre, self.hook_attn_out = HookPoint(), HookPoint()  # [batch pos 1]
+        self.hook_mlp_out, self.hook_resid_post = HookPoint(), HookPoint()  # [batch pos 1]
 
-    def forward(self, values: Float[Tensor, "batch key"]) -> Float[Tensor, "batch node"]:
-        return self.mlp(self.attn(values))
+    def forward(self, x: Float[Tensor, "batch pos 1"]) -> Float[Tensor, "batch pos 1"]:
+        attended = self.hook_attn_out(self.attn(self.hook_resid_pre(x)))
+        return self.hook_resid_post(self.hook_mlp_out(self.mlp(attended)))
 
 
 class PositionAttention(HookedRootModule):
@@ -95,6 +95,8 @@ class PositionAttention(HookedRootModule):
 
     Query d-1+i generates node i, as in next-token prediction. The queries before it generate nothing; their pattern
     is uniform, so that they never win a minimum over rows. The filter of Theorem 7 is in `tree_parity.filter`.
+    The residual stream is one number wide and nothing goes round the block. Scores are weights by position: there are
+    no queries and keys to hook.
     """
 
     def __init__(self, forest: Forest, mask: Mask = "position", link: str = "piecewise") -> None:
@@ -104,6 +106,26 @@ class PositionAttention(HookedRootModule):
         self.hook_embed = HookPoint()  # [batch key]
         self.blocks = nn.ModuleList([_Block(forest, mask, find_link(link))])
         self.setup()
+        self.eval()
+
+    @property
+    def cfg(self) -> HookedConfig:
+        """The model's sizes by TransformerLens' names."""
+        return HookedConfig(
+            n_layers=1,
+            n_heads=1,
+            d_model=1,
+            d_head=1,
+            d_vocab=2,
+            n_ctx=self.forest.n_keys,
+            device=str(self.W.device),
+        )
+
+    def n_visible(self, n_pos: int) -> Int[Tensor, "pos"]:
+        """How many keys each query sees: queries before the first node see what is behind them, nodes their mask."""
+        idle = torch.arange(1, self.forest.d, device=self.W.device)
+        nodes = self.get_buffer("blocks.0.attn.visible").sum(-1)
+        return torch.cat([idle, nodes])[:n_pos]
 
     @property
     def W(self) -> Float[Tensor, "node key"]:
@@ -112,13 +134,13 @@ class PositionAttention(HookedRootModule):
 
     def forward(self, inputs: Int[Tensor, "batch key"] | Float[Tensor, "batch key"]) -> Float[Tensor, "batch node"]:
         """TF: every node from the tokens (or values in [-1, 1]) as they stand, which is teacher forcing."""
-        values = inputs if inputs.is_floating_point() else 1.0 - 2.0 * inputs
+        values = inputs.clone() if inputs.is_floating_point() else 1.0 - 2.0 * inputs  # hooks may write into it
         if values.shape[1] != self.forest.n_keys:
             raise ValueError(
                 f"the model reads d + k - 2 = {self.forest.n_keys} positions, got {values.shape[1]}; "
                 "nodes not yet generated are zeros"
             )
-        return self.blocks[0](self.hook_embed(values))
+        return self.blocks[0](self.hook_embed(values)[..., None])[:, self.forest.d - 1 :, 0]
 
     def rollout(self, bits: Int[Tensor, "batch bit"]) -> Float[Tensor, "batch node"]:
         """TF applied to its own output until the chain stands still: k - 1 times, or log2 k with the level mask."""

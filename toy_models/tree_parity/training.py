@@ -1,6 +1,6 @@
 """How is the theory model trained? Theorem 7 and plain SGD (kim2024), for a whole batch of seeds at once.
 
-Theorem 5 needs no loop: its one step is -eta times the first of `tree_gradient.forced_gradients`.
+Theorem 5 needs no loop: its one update is -eta times the first of `tree_gradient.forced_gradients`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ def solve_levels(
     `check` is the filter, None for none; `rounding` takes every weight to the nearest integer after each update.
     """
     shown = augmented.values(0, augmented.n)
-    weights = torch.zeros(forest.n_seeds, forest.n_nodes, forest.n_keys)
+    weights = forest.no_weights()
     for _ in forest.levels:
         opened = check.opened(weights, forest, shown, link) if check else None
         weights = weights - eta * chain_gradient(weights, forest, sample, link, "level", opened)
@@ -51,19 +51,19 @@ def solve_levels(
         yield weights
 
 
-def clear_step(forest: Forest, sample: Sample, link: Link, low: float, high: float) -> float:
-    """The step size in [low, high] at which every level's weights land farthest from a half-integer.
+def clear_rate(forest: Forest, sample: Sample, link: Link, low: float, high: float) -> float:
+    """The learning rate in [low, high] at which every level's weights land farthest from a half-integer.
 
     Theorem 7 asks that no leading term lands on one, where rounding would tell two children apart. The leading term
     of level l is eta times the mean gradient of its children, measured on a pilot sample with the true keys; the
     distance counts in standard deviations of the children's gradients, which grow with eta too.
     """
-    start = torch.zeros(forest.n_seeds, forest.n_nodes, forest.n_keys)
+    start = forest.no_weights()
     (_, gradient), *_ = forced_gradients(start, forest, sample, link, "level")
     children = -gradient.gather(-1, forest.children)
     by_level = [children[:, level].flatten() for level in forest.levels]
     leading, spread = (torch.stack([statistic(part) for part in by_level]) for statistic in (torch.mean, torch.std))
-    candidates = torch.linspace(low, high, 1001)[:, None]
+    candidates = torch.linspace(low, high, 1001, device=leading.device)[:, None]
     landed = candidates * leading
     distance = (landed - landed.floor() - 0.5).abs()
     return float(candidates[(distance / (candidates * spread)).amin(-1).argmax()])
@@ -71,9 +71,10 @@ def clear_step(forest: Forest, sample: Sample, link: Link, low: float, high: flo
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run of SGD stands: after how many updates, with which weights and root loss on the test inputs."""
+    """Where a run of SGD stands, with which weights and root loss on the test inputs."""
 
-    step: int
+    update: int
+    """How many gradient updates were made."""
     weights: Weights
     loss: Float[Tensor, "seed"]
     """Half the squared error of the root, averaged over inputs: 0 if solved, 0.5 for the answer 0."""
@@ -89,7 +90,7 @@ def sgd(
     *,
     eta: float,
     link: Link,
-    n_steps: int,
+    n_updates: int,
     batch_size: int,
     eval_every: int,
     check: Filter,
@@ -101,15 +102,16 @@ def sgd(
     """
     if regime not in REGIMES:
         raise ValueError(f"unknown regime {regime!r}; the regimes are {', '.join(REGIMES)}")
-    shown = Sample.draw(forest.d, n_augmented, generators).values(0, n_augmented)
-    weights = torch.zeros(forest.n_seeds, forest.n_nodes, forest.n_keys)
-    for step in range(n_steps + 1):
+    device = forest.children.device
+    shown = Sample.draw(forest.d, n_augmented, generators).to(device).values(0, n_augmented)
+    weights = forest.no_weights()
+    for update in range(n_updates + 1):
         pattern = attention(weights, forest.visible("level"))
         opened = check.opened(weights, forest, shown, link) if regime == "filter" else None
-        if step % eval_every == 0:
+        if update % eval_every == 0:
             root = generate(test[:, : forest.d], pattern, forest.levels, link, opened)[0][:, -1]
-            yield Progress(step, weights, *root_scores(root, test[:, -1]))
-        values = forest.grown(Sample.draw(forest.d, batch_size, generators).values(0, batch_size))
+            yield Progress(update, weights, *root_scores(root, test[:, -1]))
+        values = forest.grown(Sample.draw(forest.d, batch_size, generators).to(device).values(0, batch_size))
         if regime == "teacher_forcing":
             _, gradient = forced_part(values[:, :-1], values[:, forest.d :], pattern, link)
         else:

@@ -157,9 +157,11 @@ def trained(
     more: "Sequence[Stage]" = (),
 ) -> "ClauseDecoder":
     """The model after the run's stages and `more`; `on_point` as in `train_lego`."""
+    from toy_models.engine.training_run import choose_device
     from toy_models.lego.training import train_lego
 
-    return train_lego(run.task, run.decoder, (*run.stages, *more), run.seed, at, on_point)
+    stages = (*run.stages, *more)
+    return train_lego(run.task, run.decoder, stages, run.seed, at, on_point, choose_device("auto"))
 
 
 def accuracy_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: int) -> pd.DataFrame:

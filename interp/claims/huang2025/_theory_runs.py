@@ -97,11 +97,13 @@ class TheoryRun:
 
 def one_step_model(run: TheoryRun) -> "tuple[LegoTheory, dict[str, float]]":
     """A model after stage 1, which learned variables and states on sentences of length 1; and its last losses."""
+    from toy_models.engine.training_run import choose_device, moved
     from toy_models.lego.task import ANSWERED, STATE
     from toy_models.lego.theory_model import LegoTheory, LegoTheoryConfig
     from toy_models.lego.theory_training import Descent, train_slot
 
-    model = LegoTheory(run.d, LegoTheoryConfig(m=run.m, clip=run.clip), run.generator("weights"))
+    fresh = LegoTheory(run.d, LegoTheoryConfig(m=run.m, clip=run.clip), run.generator("weights"))
+    model = moved(fresh, choose_device("auto"))
     lr, n_steps = STATE_DESCENT[run.group]
     variables = train_slot(model, run.task, ANSWERED, Descent(1.0, 60, 144), run.generator("variables"))
     states = train_slot(model, run.task, STATE, Descent(lr, round(run.first * n_steps), 144), run.generator("states"))
@@ -135,13 +137,13 @@ def accuracy_rows(run: TheoryRun, model: "LegoTheory", step: int, **places: Any)
 
 def run_algorithm_1(run: TheoryRun) -> pd.DataFrame:
     """Stage 1, then Q on both states of sentences of length 2; measured at steps evenly spaced in log time."""
-    from toy_models.lego.theory_training import Descent, attention_steps
+    from toy_models.lego.theory_training import Descent, attention_updates
 
     model, losses = one_step_model(run)
     descent = Descent(run.lr, run.n_steps, run.batch)
     keep = {0, *np.geomspace(1, run.n_steps, 16).round().astype(int).tolist()}
     tables = [run.rows(losses, 0)]
-    for step, loss in enumerate(attention_steps(model, run.task, [0, 1], descent, run.generator("attention"))):
+    for step, loss in enumerate(attention_updates(model, run.task, [0, 1], descent, run.generator("attention"))):
         if step in keep:
             tables.append(run.rows({**attention_metrics(run, model, 2), "loss": loss}, step))
     tables.append(run.rows(attention_metrics(run, model, 2), run.n_steps))

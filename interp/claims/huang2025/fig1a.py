@@ -68,7 +68,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     """Trains one model and tests it at every length at every evaluation."""
     run = LegoRun(**item.parameters)
     tables: list[pd.DataFrame] = []
-    trained(run, evaluation_steps(run), lambda point, model: tables.append(accuracy_rows(run, model, point.step)))
+    trained(run, evaluation_steps(run), lambda point, model: tables.append(accuracy_rows(run, model, point.update)))
     return concat(tables[1:])  # the first point ends the stage at length 1
 
 

@@ -75,7 +75,7 @@ def later_stages(run: LegoRun, arm: Arm, doublings: int, steps: int) -> "list[St
         factor = 1 if arm == "same" else 2**doubling
         size = max(first.batch_size // factor, SMALLEST)
         stages.append(
-            replace(first, length=factor * run.length, batch_size=size, steps=steps, self_labelled=arm == "self")
+            replace(first, length=factor * run.length, batch_size=size, updates=steps, self_labelled=arm == "self")
         )
     return stages
 
@@ -91,8 +91,8 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
         if point.stage == 0:
             return
         stage = point.stage - 1
-        place = {**run.labels, "update": point.step, "setting": setting(**run.settings, stage=stage)}
-        tables.append(accuracy_rows(run, model, point.step, stage=stage))
+        place = {**run.labels, "update": point.update, "setting": setting(**run.settings, stage=stage)}
+        tables.append(accuracy_rows(run, model, point.update, stage=stage))
         tables.append(table(metric="label_accuracy", value=point.label_accuracy, **place))
 
     trained(run, (), test, later_stages(run, arm, doublings, steps))

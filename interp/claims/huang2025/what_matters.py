@@ -76,7 +76,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     run = LegoRun(**item.parameters)
     tables: list[pd.DataFrame] = []
     model = trained(
-        run, evaluation_steps(run), lambda point, model: tables.append(accuracy_rows(run, model, point.step))
+        run, evaluation_steps(run), lambda point, model: tables.append(accuracy_rows(run, model, point.update))
     )
     return concat([*tables[1:], target_rows(run, model, run.length)])
 

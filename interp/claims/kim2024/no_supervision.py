@@ -104,7 +104,7 @@ def _train(item: Item) -> pd.DataFrame:
         generators(p["seeds"], "train"),
         eta=p["eta"] * p["d"] ** 2,
         link=LINKS[LINK],
-        n_steps=p["n_steps"],
+        n_updates=p["n_steps"],
         batch_size=p["batch_size"],
         eval_every=p["eval_every"],
         check=Filter(p["eps_0"]),
@@ -116,7 +116,7 @@ def _train(item: Item) -> pd.DataFrame:
         "scope": "test",
     }  # fmt: skip
     return concat(
-        table(metric=metric, value=values.tolist(), samples=at.step * p["batch_size"], **common)
+        table(metric=metric, value=values.tolist(), samples=at.update * p["batch_size"], **common)
         for at in progress
         for metric, values in (("loss", at.loss), ("accuracy", at.accuracy))
     )

@@ -93,13 +93,13 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     from toy_models.tree_parity.filter import Filter
     from toy_models.tree_parity.forest import Sample
     from toy_models.tree_parity.links import LINKS
-    from toy_models.tree_parity.training import answers, clear_step, solve_levels
+    from toy_models.tree_parity.training import answers, clear_rate, solve_levels
 
     p, link = item.parameters, LINKS[LINK]
     d, k, condition, seeds = p["d"], p["k"], p["condition"], p["seeds"]
     pilots = [PILOT + pilot for pilot in range(p["pilots"])]
     pilot = Sample.draw(d, p["n_pilot"], generators(pilots, "train"))
-    eta = clear_step(planted(d, k, pilots), pilot, link, 1.2 * d**2, 2.4 * d**2)
+    eta = clear_rate(planted(d, k, pilots), pilot, link, 1.2 * d**2, 2.4 * d**2)
     checks = {"no_filter": None, "as_written": Filter(AS_WRITTEN)}
     forest = planted(d, k, seeds)
     updates = solve_levels(

@@ -60,6 +60,7 @@ class EncoderRun:
 
 def train_encoder(run: EncoderRun) -> "HopResult":
     """Trains `run` until it is solved or out of budget."""
+    from toy_models.engine.training_run import choose_device
     from toy_models.kfold.encoder import EncoderConfig
     from toy_models.kfold.hop_training import HopTraining, train_hops
 
@@ -74,7 +75,7 @@ def train_encoder(run: EncoderRun) -> "HopResult":
         n_test=run.n_test,
     )
     encoder = EncoderConfig(run.layers, 4, run.d_model, run.d_mlp, readouts=run.readouts)
-    return train_hops(run.k, run.n, encoder, config)
+    return train_hops(run.k, run.n, encoder, config, choose_device("auto"))
 
 
 def history_rows(run: EncoderRun, result: "HopResult") -> pd.DataFrame:

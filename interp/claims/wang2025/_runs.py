@@ -72,25 +72,27 @@ def train_theory(run: TheoryRun, stop_above: float = 1.0) -> "list[Snapshot]":
     """The snapshots of one run; the stagewise algorithm ends after a stage whose error exceeds `stop_above`."""
     import torch
 
+    from toy_models.engine.training_run import choose_device, moved
     from toy_models.kfold.curricula import examples, mixture, stagewise
     from toy_models.kfold.task import KFold
     from toy_models.kfold.theory_model import KFoldTheory
 
+    device = choose_device("auto")
     task = KFold(k=run.k, n=run.n, cyclic=True, hidden_seed=run.seed)
-    model = KFoldTheory(run.k, run.n)
+    model = moved(KFoldTheory(run.k, run.n), device)
     data = torch.Generator().manual_seed(2 * run.seed)
-    test = examples(task, run.n_test, torch.Generator().manual_seed(2 * run.seed + 1))
+    test = examples(task, run.n_test, torch.Generator().manual_seed(2 * run.seed + 1)).to(device)
     rate = RATE * (run.k * run.n) ** 2
     if run.algorithm == "mixture":
-        return mixture(model, task, run.n_sequences, rate, data, test, run.one_query)
-    return stagewise(model, task, run.n_sequences, rate, data, test, run.one_query, stop_above=stop_above)
+        return list(mixture(model, task, run.n_sequences, rate, data, test, run.one_query))
+    return list(stagewise(model, task, run.n_sequences, rate, data, test, run.one_query, stop_above=stop_above))
 
 
 def snapshot_rows(run: TheoryRun, snapshots: "Sequence[Snapshot]") -> pd.DataFrame:
     """Loss and error of every hop, and attention mass of every layer, after every gradient step."""
     tables = []
     for found in snapshots:
-        place = {"update": found.step, **run.labels}
+        place = {"update": found.update, **run.labels}
         hops = [setting(**run.settings, hop=2**index, trained=found.trained) for index in range(len(found.loss))]
         tables.append(table(metric="loss", value=list(found.loss), setting=hops, **place))
         tables.append(table(metric="error", value=list(found.error), setting=hops, **place))

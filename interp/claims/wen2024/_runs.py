@@ -11,8 +11,7 @@ from interp.core.claim import Item
 from probes.rows import concat, read, setting, with_settings, write
 
 if TYPE_CHECKING:
-    from transformer_lens.model_bridge import TransformerBridge
-
+    from probes.hooked.points import Hooked
     from toy_models.engine.training import TrainResult
     from toy_models.parity.task import Parity
 
@@ -158,7 +157,7 @@ def train_parity(run: ParityRun, work: Path, snapshots: int = 0) -> "tuple[Parit
     )
     shown = task.sample(SHOWN, torch.Generator().manual_seed(run.seed))
 
-    def snapshot(samples: int, model: "TransformerBridge") -> None:
+    def snapshot(samples: int, model: "Hooked") -> None:
         interval = -(-run.budget // max(snapshots, 1))
         if snapshots and samples // interval != (samples - run.eval_every) // interval:
             maps = attention_rows(model, task, shown, samples, **run.labels, n_inputs=2)

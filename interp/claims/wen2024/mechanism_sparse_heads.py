@@ -163,15 +163,15 @@ def _sizes(n_layers: int, n_heads: int) -> tuple[int, int]:
     return min(max(1, round(SHARE * n_layers * n_heads)), per_layer * n_layers), per_layer
 
 
-def _scores(rows: pd.DataFrame, metric: str) -> Float[np.ndarray, "layer head"]:
+def _scores(table: pd.DataFrame, metric: str) -> Float[np.ndarray, "layer head"]:
     """Every head's mean over the selection problems."""
-    mean = rows[rows["metric"] == metric].groupby(["layer", "head"])["value"].mean()
+    mean = table[table["metric"] == metric].groupby(["layer", "head"])["value"].mean()
     return mean.unstack("head").sort_index().sort_index(axis=1).to_numpy()
 
 
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
+def judge(table: pd.DataFrame) -> Sequence[Verdict]:
     """Every declared test: the loss by ablating the sparsest heads beyond that by ablating others."""
-    final, steps = by_problem(rows, FINAL), by_problem(rows, STEPS)
+    final, steps = by_problem(table, FINAL), by_problem(table, STEPS)
     verdicts = []
     for group in _groups():
         target, control, intact = final[group, "target"], final[group, "control"], final[INTACT, INTACT]
@@ -195,7 +195,7 @@ def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
     return verdicts
 
 
-def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
+def figures(table: pd.DataFrame) -> Mapping[str, "Figure"]:
     """The change from the intact model by every ablation, and which heads were chosen."""
     import torch
 
@@ -203,12 +203,12 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     from interp.figures.interventions import change_forest, chosen_heads
 
     panels = {
-        "final answer": change_intervals(by_problem(rows, FINAL), _groups(), ARMS, INTACT),
-        "numbers of later steps, per token": change_intervals(by_problem(rows, STEPS), _groups(), ARMS, INTACT),
+        "final answer": change_intervals(by_problem(table, FINAL), _groups(), ARMS, INTACT),
+        "numbers of later steps, per token": change_intervals(by_problem(table, STEPS), _groups(), ARMS, INTACT),
     }
     maps = {}
     for metric, name in CRITERIA.items():
-        scores = _scores(rows, metric)
+        scores = _scores(table, metric)
         maps[name] = (scores, lowest_heads(torch.tensor(scores), *_sizes(*scores.shape)).numpy())
     return {"ablations": change_forest(panels), "chosen_heads": chosen_heads(maps, "minimum of normalised entropy")}
 

@@ -105,7 +105,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
 
     from toy_models.engine.run_rows import attention_rows
     from toy_models.parity.task import Parity
-    from toy_models.parity.three_steps import assumption_2, initial_block, lr_for_score, sgd_step
+    from toy_models.parity.three_steps import assumption_2, initial_block, lr_for_score, sgd_update
 
     run = _Run(**item.parameters)
     task = Parity(n=run.n, k=run.k, secret_seed=run.seed, order="random")
@@ -123,7 +123,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
 
     tables = [rows(_measured(block, task, test), 0)]
     for step, eta in enumerate(lrs):
-        loss = sgd_step(block, task.sample(run.batch, generator), eta)
+        loss = sgd_update(block, task.sample(run.batch, generator), eta)
         tables.append(rows({**_measured(block, task, test), "train_loss": loss / run.k}, step + 1))
     if run.seed == 0:
         tables.append(attention_rows(block, task, test[:SHOWN], 3 * run.batch, setting=place, **labels))

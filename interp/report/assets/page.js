@@ -1,4 +1,4 @@
-// The page itself: data decoding, small DOM helpers, the board's filters.
+// The page itself: data decoding, small DOM helpers, light and dark.
 const data = JSON.parse(document.getElementById("data").textContent);
 const by = (id) => document.getElementById(id);
 
@@ -37,33 +37,27 @@ const digits = (value, n = 3) => (Number.isFinite(value) ? value.toFixed(n).repl
 const signed = (value, n = 3) => (value > 0 ? "+" : "") + digits(value, n);
 const mean = (values) => values.reduce((sum, v) => sum + v, 0) / values.length;
 
-function startBoard() {
-  const buttons = [...document.querySelectorAll("#board-filters button")];
-  const paper = by("paper-filter");
-  let outcome = "all";
-  function show() {
-    let shown = 0, total = 0;
-    for (const group of document.querySelectorAll("#board tbody")) {
-      let inGroup = 0;
-      for (const row of group.querySelectorAll("tr.test")) {
-        const fits = (outcome === "all" || row.dataset.outcome === outcome)
-          && (paper.value === "all" || group.dataset.paper === paper.value);
-        row.hidden = !fits;
-        inGroup += fits;
-        total += 1;
-      }
-      group.hidden = inGroup === 0;
-      shown += inGroup;
-    }
-    by("board-count").textContent = shown === total ? "" : `${shown} of ${total} shown`;
-  }
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      outcome = button.dataset.verdict;
-      for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
-      show();
-    });
-  }
-  paper.addEventListener("change", show);
-  show();
+// Light or dark: the system's choice until the reader makes one, which is kept where the browser lets a page keep things.
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+const theme = { chosen: null };
+
+const isDark = () => (theme.chosen ? theme.chosen === "dark" : systemDark.matches);
+
+function showTheme() {
+  const media = { dark: "screen", light: "not all" };
+  by("dark").media = theme.chosen ? media[theme.chosen] : "screen and (prefers-color-scheme: dark)";
+  by("theme").textContent = isDark() ? "Light theme" : "Dark theme";
+}
+
+function startTheme(changed) {
+  try { theme.chosen = localStorage.getItem("cotlens-theme"); } catch { theme.chosen = null; }
+  if (theme.chosen !== "dark" && theme.chosen !== "light") theme.chosen = null;
+  by("theme").addEventListener("click", () => {
+    theme.chosen = isDark() ? "light" : "dark";
+    try { localStorage.setItem("cotlens-theme", theme.chosen); } catch { /* it lasts until the page is closed */ }
+    showTheme();
+    changed();
+  });
+  systemDark.addEventListener("change", () => { showTheme(); changed(); });
+  showTheme();
 }

@@ -6,9 +6,15 @@ function problems(set, metric, scope, condition) {
   const heads = set.layers * set.heads, units = set.units.length;
   const m = set.metrics.findIndex(([name]) => name === metric);
   const s = set.scopes.indexOf(scope), c = set.conditions.indexOf(condition);
-  const start = ((m * set.scopes.length + s) * set.conditions.length + c) * units * heads;
-  const all = column(set.values);
+  const start = (s * set.conditions.length + c) * units * heads;
+  const all = column(set.values[m]);
   return range(units).map((u) => all.subarray(start + u * heads, start + (u + 1) * heads));
+}
+
+// A metric of the menu: what it is called, with its unit, and the scale on which its values are shown.
+function metricOf(set, metric) {
+  const [, label, unit, low, high, sparser] = set.metrics.find(([name]) => name === metric);
+  return { label, unit, low, high, sparser, title: unit ? `${label} (${unit})` : label };
 }
 
 // The mean over problems that have both, of first - second (or of first alone), for every head.
@@ -89,7 +95,7 @@ function drawProblems(set, metric, scope, first, second) {
   ], {
     height: mapHeight(set.layers),
     xaxis: axis("", { tickvals: [0.16, 0.84], ticktext: [plain(first), single ? "" : plain(second)], range: [-0.15, 1.15], showgrid: false, ticks: "" }),
-    yaxis: axis(plain(set.metrics.find(([name]) => name === metric)[1])),
+    yaxis: axis(plain(metricOf(set, metric).title)),
   });
   by("pt-problems-title").textContent = `Layer ${layer}, head ${head}: problem by problem`;
   if (!both.length) { by("pt-problems-note").textContent = "No problem was measured under both conditions."; return; }
@@ -122,12 +128,15 @@ function drawPretrained() {
   const set = data.pretrained[Number(by("pt-model").value)];
   const [metric, scope] = [by("pt-metric").value, by("pt-scope").value];
   const [first, second] = [by("pt-first").value, by("pt-second").value];
-  const label = set.metrics.find(([name]) => name === metric)[1];
-  by("pt-map-title").textContent = `${first}: ${label}`;
-  headMap("pt-map", set, averaged(problems(set, metric, scope, first)), {
-    low: 0, high: 1, colours: VIRIDIS, title: "", chosen: pretrained.head, pick: pickHead, hover: plain(label),
+  const { label, unit, low, high, sparser, title } = metricOf(set, metric);
+  const values = averaged(problems(set, metric, scope, first));
+  const top = high === null ? Math.max(...values.filter((v) => !Number.isNaN(v)), low + 1e-4) : high;
+  by("pt-map-title").textContent = `${first}: ${title}`;
+  by("pt-metric-note").textContent = `${sparser === "lower" ? "Lower" : "Higher"} values mean attention on fewer tokens.`;
+  headMap("pt-map", set, values, {
+    low, high: top, colours: VIRIDIS, title: plain(unit), chosen: pretrained.head, pick: pickHead, hover: plain(label),
   });
-  by("pt-difference-title").textContent = `${first} − ${second}: ${label}`;
+  by("pt-difference-title").textContent = `${first} − ${second}: ${title}`;
   by("pt-difference").hidden = first === second;
   if (first === second) {
     by("pt-difference-note").textContent = set.conditions.length > 1 ? "Choose two different conditions." : "Only one condition was measured.";

@@ -1,24 +1,33 @@
-// Begin: the board at once; Plotly and the explorers after the first paint; redraw for light, dark and paper.
-startBoard();
-
+// Begin: the claims at once; Plotly and the explorers after the first paint; redraw for light, dark and paper.
 const redraws = [];
+const redraw = () => redraws.forEach((again) => again());
+startTheme(redraw);
+startContents();
+startClaims();
+
 const idle = window.requestIdleCallback || ((work) => setTimeout(work, 0));
 const later = (work) => requestAnimationFrame(() => idle(() => work(), { timeout: 300 }));
 
-// Plotly stands in the page as plain text, so that reading it does not hold up the first paint.
-function loadPlotly() {
+// Plotly stands in the page compressed: a smaller file, and reading it does not hold up the first paint.
+async function loadPlotly() {
+  const bytes = Uint8Array.from(atob(by("plotly").textContent), (character) => character.charCodeAt(0));
+  const source = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const script = document.createElement("script");
-  script.textContent = by("plotly").textContent;
+  script.textContent = await new Response(source).text();
   document.head.append(script);
   by("plotly").remove();
 }
 
-function startExplorers() {
+async function startExplorers() {
   const explorers = [[data.pretrained, startPretrained, drawPretrained], [data.toy, startToy, drawToy]];
   const wanted = explorers.filter(([sets]) => sets.length);
-  if (wanted.length) loadPlotly();
+  if (wanted.length) await loadPlotly();
   const next = () => {
-    if (!wanted.length) { document.documentElement.dataset.ready = "yes"; return; }
+    if (!wanted.length) {
+      document.documentElement.dataset.ready = "yes";
+      if (["#toy", "#measurements"].includes(location.hash)) followAddress();  // the plots above have moved them
+      return;
+    }
     const [, start, again] = wanted.shift();
     start();
     redraws.push(again);
@@ -28,8 +37,6 @@ function startExplorers() {
 }
 later(startExplorers);
 
-const redraw = () => redraws.forEach((again) => again());
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 matchMedia("print").addEventListener("change", (event) => {
   if (event.matches) document.documentElement.dataset.print = "yes";
   else delete document.documentElement.dataset.print;

@@ -60,9 +60,9 @@ def test_shared_equals_unshared(name):
     for place, row in enumerate(rows):
         for i in range(len(row.branches)):
             alone = record(model, torch.tensor([passages[i]]))
-            for field in ("entropy", "without_sink", "sink_mass"):
-                got = getattr(together, field)[:, place][..., row.passage(i)]
-                torch.testing.assert_close(got, getattr(alone, field)[:, 0], atol=1e-5, rtol=0, equal_nan=True)
+            for field in ("normalised_entropy", "normalised_entropy_without_sink", "sink_mass"):
+                got = together[field][:, place][..., row.passage(i)]
+                torch.testing.assert_close(got, alone[field][:, 0], atol=1e-5, rtol=0, equal_nan=True)
 
 
 def test_plain_rows_need_no_mask():

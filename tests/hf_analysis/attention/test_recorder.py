@@ -1,5 +1,6 @@
 """The recorder against transformers' own eager attention, for every architecture and the built-in model."""
 
+import pandas as pd
 import pytest
 import torch
 from transformers import BloomConfig, GptOssConfig
@@ -28,17 +29,17 @@ def assert_matches(recording_, patterns, largest=1e-3, average=2e-4):
     counts = (patterns > 0).sum(-1)
     assert (counts <= recording_.n_visible).all()
     expected = row_entropy(patterns) / recording_.n_visible.log()
-    error = (recording_.entropy - expected)[..., 1:].abs()
+    error = (recording_["normalised_entropy"] - expected)[..., 1:].abs()
     assert error.max() < largest
     assert error.mean() < average
-    assert (recording_.sink_mass - patterns[..., 0]).abs().max() < largest
+    assert (recording_["sink_mass"] - patterns[..., 0]).abs().max() < largest
     rest = patterns[..., 1:]
     mass = rest.sum(-1)
     sees_all = recording_.n_visible == torch.arange(1, patterns.shape[-1] + 1)
     clear = (mass > 1e-2) & (recording_.n_visible > 2) & sees_all
     expected = row_entropy(rest / mass[..., None].clamp(min=1e-9)) / (recording_.n_visible - 1).log()
     assert clear.any()
-    assert (recording_.without_sink - expected)[clear].abs().max() < largest
+    assert (recording_["normalised_entropy_without_sink"] - expected)[clear].abs().max() < largest
 
 
 def test_every_row_equals_eager_attention(architecture):
@@ -71,10 +72,9 @@ def test_recording_alone_measures_the_same_and_stops_behind_the_last_attention(a
         module.register_forward_hook(lambda *_, name=name: called.append(name))
     found = record(model, tokens())
     rounding = 1e-4 if architecture == "qwen2" else 1e-5  # its large key biases cost the model's own attention digits
-    for name in ("entropy", "sink_mass", "without_sink", "n_visible"):
-        torch.testing.assert_close(
-            getattr(found, name), getattr(expected, name), atol=rounding, rtol=0, equal_nan=True
-        )
+    for name in ("normalised_entropy", "sink_mass", "normalised_entropy_without_sink"):
+        torch.testing.assert_close(found[name], expected[name], atol=rounding, rtol=0, equal_nan=True)
+    assert torch.equal(found.n_visible, expected.n_visible)
     mlps = [name for name, _ in model.named_modules() if name.endswith(".mlp")]
     assert len(mlps) == 3
     assert mlps[1] in called
@@ -103,7 +103,7 @@ def test_where_no_gradient_can_flow_it_is_refused():
 
 @pytest.mark.parametrize(("name", "reason"), [("llama", "CPU"), ("gemma2", "capped")])
 def test_the_path_is_told(name, reason):
-    paths = record(build(name), tokens()).paths
+    paths = record(build(name), tokens()).computations
     assert len(paths) == 3
     assert all(reason in path.reason for path in paths)
 
@@ -140,13 +140,12 @@ def build_gpt_oss():
 @pytest.mark.parametrize("name", ["llama", "qwen2"])
 def test_right_pads_change_nothing(name):
     model, ids = build(name), tokens(3, 30)
-    whole = record(model, ids)
+    whole = record(model, ids)["normalised_entropy"]
     padded = torch.cat([ids, torch.zeros(3, 9, dtype=torch.long)], dim=1)
-    torch.testing.assert_close(
-        record(model, padded).entropy[..., :30], whole.entropy, atol=1e-5, rtol=0, equal_nan=True
-    )
-    alone = record(model, ids[1:2, :17])
-    torch.testing.assert_close(whole.entropy[:, 1:2, :, :17], alone.entropy, atol=1e-5, rtol=0, equal_nan=True)
+    found = record(model, padded)["normalised_entropy"]
+    torch.testing.assert_close(found[..., :30], whole, atol=1e-5, rtol=0, equal_nan=True)
+    alone = record(model, ids[1:2, :17])["normalised_entropy"]
+    torch.testing.assert_close(whole[:, 1:2, :, :17], alone, atol=1e-5, rtol=0, equal_nan=True)
 
 
 def test_an_architecture_outside_the_registry_is_refused_by_name():
@@ -192,8 +191,8 @@ def test_dropout_is_refused():
 
 def test_bfloat16_stays_close_to_float32():
     """The bound is of the model's own rounding: the statistics are in float32 either way."""
-    exact = record(build("llama"), tokens()).entropy
-    rounded = record(build("llama").bfloat16(), tokens()).entropy
+    exact = record(build("llama"), tokens())["normalised_entropy"]
+    rounded = record(build("llama").bfloat16(), tokens())["normalised_entropy"]
     assert rounded.dtype == torch.float32
     error = (exact - rounded)[..., 1:].abs()
     assert 0 < error.max() < 0.1
@@ -201,7 +200,7 @@ def test_bfloat16_stays_close_to_float32():
 
 
 def test_one_token_has_no_normalised_entropy():
-    assert record(build("llama"), tokens(1, 1)).entropy.isnan().all()
+    assert record(build("llama"), tokens(1, 1))["normalised_entropy"].isnan().all()
 
 
 def test_the_builtin_model_equals_eager_attention(builtin):
@@ -210,4 +209,81 @@ def test_the_builtin_model_equals_eager_attention(builtin):
     patterns, _ = eager(builtin.model, ids)
     found = record(builtin.model, ids)
     assert_matches(found, patterns)
-    assert found.entropy.shape == (30, 1, 9, ids.shape[1])
+    assert found["normalised_entropy"].shape == (30, 1, 9, ids.shape[1])
+
+
+NEW = ("top1_mass", "effective_keys", "entropy_nats")
+
+
+def test_other_statistics_equal_eager_attention(architecture):
+    model = build(architecture)
+    patterns, _ = eager(model.double(), tokens())
+    found = record(model.float(), tokens(), statistics=NEW)
+    assert tuple(found.values) == NEW
+    nats = row_entropy(patterns)
+    for name, expected in zip(NEW, (patterns.amax(-1), nats.exp(), nats)):
+        assert ((found[name] - expected).abs() / expected.clamp(min=1)).max() < 3e-3, name
+    with torch.no_grad(), recording(model, NEW[:1]) as recorder:
+        model(tokens())
+    assert (recorder.result()["top1_mass"] - patterns.amax(-1)).abs().max() < 1e-3
+
+
+def test_ids_come_as_a_tokenizer_gives_them():
+    model, ids = build("llama"), tokens(2, 12)
+    whole = record(model, ids)["normalised_entropy"]
+    for given in (ids[0], ids[0].tolist(), ids[:1].tolist()):
+        torch.testing.assert_close(record(model, given)["normalised_entropy"], whole[:, :1], equal_nan=True)
+    torch.testing.assert_close(record(model, ids.tolist())["normalised_entropy"], whole, equal_nan=True)
+
+
+def test_a_recording_is_a_tidy_table(llama):
+    text = "Tom has 3 apples."
+    ids = llama.tokenizer(text).input_ids
+    found = record(llama.model, ids, tokenizer=llama.tokenizer)
+    frame = found.to_pandas()
+    statistics = ["normalised_entropy", "sink_mass", "normalised_entropy_without_sink"]
+    assert list(frame.columns) == ["text", "layer", "head", "position", "token", *statistics]
+    n_layers, _, n_heads, n_tokens = found["sink_mass"].shape
+    assert len(frame) == n_layers * n_heads * n_tokens
+    one = frame[(frame["layer"] == 1) & (frame["head"] == 2)]
+    assert one["token"].tolist() == [llama.decode([i]) for i in ids]
+    assert one["sink_mass"].to_numpy() == pytest.approx(found["sink_mass"][1, 0, 2].numpy())
+    assert one["normalised_entropy"].isna().tolist() == [True] + [False] * (n_tokens - 1)
+    pd.testing.assert_frame_equal(record(llama, ids).to_pandas(), frame)  # a loaded model brings its tokenizer
+    assert record(llama.model, ids).to_pandas()["token"].isna().all()
+
+
+def test_the_texts_of_a_batch_are_told_apart():
+    ids = tokens(2, 5)
+    labels = [[f"{row}{i}" for i in range(5)] for row in "ab"]
+    frame = record(build("llama"), ids, tokens=labels, statistics=["entropy_nats"]).to_pandas()
+    assert frame.groupby("text")["token"].unique().map(list).tolist() == labels
+    alone = record(build("llama"), ids[1], tokens=labels[1], statistics=["entropy_nats"]).to_pandas()
+    second = frame[frame["text"] == 1].reset_index(drop=True)
+    assert (second["entropy_nats"] - alone["entropy_nats"]).abs().max() < 1e-5
+    assert second["token"].equals(alone["token"])
+
+
+@pytest.mark.parametrize(
+    ("ids", "options", "complaint"),
+    [
+        ([[1, 2, 3], [1, 2]], {}, "texts of 2 to 3 tokens; pad them on the right"),
+        ([], {}, r"token ids of shape \(0,\)"),
+        (torch.zeros(1, 2, 3).long(), {}, r"shape \(1, 2, 3\)"),
+        (torch.zeros(3), {}, "float32; expected integers"),
+        ([1, 2, 3], {"tokens": ["a", "b"]}, "give one label for each token"),
+        ([1, 2, 3], {"statistics": ["entropy"]}, "unknown statistic 'entropy'"),
+        ([1, 2, 3], {"statistics": []}, "name at least one"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(ids, options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        record(build("llama"), ids, **options)
+
+
+def test_what_was_not_recorded_is_named():
+    found = record(build("llama"), [1, 2, 3])
+    with pytest.raises(ValueError, match="'top1_mass' was not recorded, only normalised_entropy, sink_mass"):
+        found["top1_mass"]
+    with pytest.raises(ValueError, match="unknown statistic 'top'"):
+        found["top"]

@@ -20,6 +20,7 @@ from hf_analysis.text.conditions import CONDITIONS, Context, find_condition, tok
 from hf_analysis.text.problems import Problem
 from probes import rows
 from probes.attention.entropy import length_matched_min
+from probes.attention.statistics import DEFAULT_METRICS
 from tests.hf_analysis.tiny_models import build
 
 PAIR = ["cot", "no_cot"]
@@ -37,17 +38,22 @@ def assert_close(first: pd.DataFrame, second: pd.DataFrame, tolerance: float) ->
 
 
 @torch.no_grad()
-def eager_entropies(model: LoadedModel, ids: list[int]) -> torch.Tensor:
-    """[layer, head, pos] normalised entropies from eager patterns, in float64."""
+def eager_patterns(ids: list[int]) -> torch.Tensor:
+    """[layer, head, query, key] in float64."""
     twin = build("llama").double()
     twin.set_attn_implementation("eager")
-    patterns = torch.stack(twin(torch.tensor([ids]), output_attentions=True).attentions)[:, 0]
+    return torch.stack(twin(torch.tensor([ids]), output_attentions=True).attentions)[:, 0]
+
+
+def eager_entropies(model: LoadedModel, ids: list[int]) -> torch.Tensor:
+    """[layer, head, pos] normalised entropies from eager patterns, in float64."""
+    patterns = eager_patterns(ids)
     return -torch.xlogy(patterns, patterns).sum(-1) / torch.arange(1, len(ids) + 1).log()
 
 
 def test_every_metric_equals_the_eager_oracle(llama, problems, tmp_path):
     table = measure(llama, problems[:2], PAIR, tmp_path / "out", keep_tokens=1)
-    assert set(table["metric"]) == set(reductions.METRICS)
+    assert set(table["metric"]) == set(DEFAULT_METRICS)
     context = Context(problems[:2], 0, llama)
     for problem in problems[:2]:
         passages = {name: tokenise(llama, find_condition(name)(problem, context)) for name in PAIR}
@@ -274,7 +280,7 @@ def test_tokens_are_kept_for_the_first_problems(llama, problems, tmp_path):
 def test_rows_follow_the_schema_and_lie_in_range(llama, problems, tmp_path):
     table = measure(llama, problems, PAIR, tmp_path / "out", run="mine")
     assert rows.read(tmp_path / "out" / "rows.parquet").equals(table)
-    assert len(table) == 5 * 2 * 3 * 4 * len(reductions.METRICS) * len(reductions.SCOPES)
+    assert len(table) == 5 * 2 * 3 * 4 * len(DEFAULT_METRICS) * len(reductions.SCOPES)
     assert table["value"].between(0, 1).all()
     assert set(table["run"]) == {"mine"}
     assert list(table["unit"].unique()) == [p.id for p in problems]
@@ -308,6 +314,10 @@ def test_file_names_are_safe_and_distinct():
         ({"problems": []}, "no problem"),
         ({"batch_size": 0}, "batch size 0"),
         ({"keep_tokens": -1}, "keep_tokens -1"),
+        ({"metrics": ["median"]}, "unknown metric 'median'"),
+        ({"metrics": ["min", "min"]}, "metrics .*none twice"),
+        ({"metrics": []}, "metrics .*at least one"),
+        ({"metrics": ["mean"], "paper_mode": True}, "paper mode measures the metric min, got mean"),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(llama, problems, tmp_path, options, complaint):

@@ -12,7 +12,7 @@ TINY = DecoderConfig(n_layers=2, n_heads=2, d_model=16, d_mlp=32, init_std=0.3)
 
 def test_both_contenders_find_the_same_margins():
     task = Parity(n=6, k=2)
-    model = hooked_decoder(TINY, task.d_vocab, task.n_ctx, seed=0).eval()
+    model = hooked_decoder(TINY, task.d_vocab, task.n_ctx, seed=0)
     batched, looped = patching.contenders(task, model, 5)
     assert batched().shape == (4, 5)
     assert torch.allclose(batched(), looped(), atol=1e-5)

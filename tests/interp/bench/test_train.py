@@ -5,7 +5,8 @@ import torch
 
 from interp.bench import train
 from interp.bench.peers import PlainDecoder, hf_gpt2, hf_logits
-from toy_models.engine.decoder import DecoderConfig, hooked_decoder, weights
+from toy_models.engine.decoder import DecoderConfig, hooked_decoder
+from toy_models.engine.weights import weights
 from toy_models.parity.task import Parity
 
 TINY = DecoderConfig(n_layers=2, n_heads=2, d_model=16, d_mlp=32)

@@ -48,6 +48,16 @@ def test_paper_mode_keeps_the_papers_reduction_only(tmp_path):
     assert json.loads((tmp_path / "p" / "measurement.json").read_text())["paper_quirks"]["problems"] == 2
 
 
+def test_other_metrics_are_measured_and_the_command_says_so(tmp_path):
+    arguments = ["--limit", "2", "--conditions", "cot", "no_cot", "--metrics", "min", "effective_keys_mean"]
+    assert main(["entropy", *arguments, "--out", str(tmp_path / "x")]) == 0
+    table = rows.read(tmp_path / "x" / "rows.parquet")
+    assert set(table["metric"]) == {"min", "effective_keys_mean"}
+    assert (table.loc[table["metric"] == "effective_keys_mean", "value"] >= 1).all()
+    (run,) = json.loads((tmp_path / "x" / "verdicts.json").read_text())
+    assert "--metrics min effective_keys_mean" in run["command"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -57,6 +67,9 @@ def test_paper_mode_keeps_the_papers_reduction_only(tmp_path):
         (["--device", "abacus"], "not available"),
         (["--model", "./nowhere"], "expected a directory"),
         (["--threads", "0"], "at least 1"),
+        (["--metrics", "min", "magic"], "unknown metric 'magic'"),
+        (["--metrics", "mean", "--paper-mode"], "paper mode measures the metric min"),
+        (["--metrics", "mean", "--against", "builtin"], "add min to --metrics"),
         (["--frobnicate"], "frobnicate"),
     ],
 )

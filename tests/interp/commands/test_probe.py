@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from interp.cli import main
-from interp.commands.probe import load_run
 from interp.core.probe_rows import effect_rows
+from interp.core.training_runs import load_run
+from interp.report.pretrained import pretrained_data
+from interp.report.sources import read_runs
 from probes import rows
 from probes.rows import with_settings
 
@@ -52,7 +54,7 @@ def test_rows_figures_and_summary_are_written(probed):
     edits = {"knockout", "mean", "resample", "patch", "edge"}
     assert set(table["scope"]) >= edits | {"clean", "at_step", "everywhere", "random"}
     found = json.loads((probed / "summary.json").read_text())
-    assert set(found) == {"attention", "linear", "knockouts", "effects"}
+    assert set(found) == {"accuracy", "attention", "linear", "knockouts", "effects"}
     assert found == json.loads((probed / "same.json").read_text())
     drawn = {p.name for p in (probed / "figures").iterdir()}
     assert drawn == {f"{n}.{s}" for n in ("assignment", "decodable", "knockouts") for s in ("png", "pdf")}
@@ -140,3 +142,15 @@ def test_effects_that_are_there_are_found_and_noise_only_at_the_stated_rate():
     )
     assert (wide["effect_low"] < wide["effect"]).all()
     assert np.allclose(wide["effect"], (clean - edited[3]).mean(0).numpy(), atol=1e-6)
+
+
+def test_metrics_are_those_of_pretrained_models_and_reach_the_explorer(trained, probed, tmp_path, capsys):
+    metrics = ["min", "effective_keys_mean", "top1_mass_max"]
+    assert main(["probe", str(trained), *SMALL, "--out", str(tmp_path), "--metrics", *metrics]) == 0
+    table = rows.read(tmp_path / "rows.parquet")
+    added = table["metric"].isin(metrics)
+    assert list(table[added]["metric"].unique()) == metrics
+    assert table[~added].reset_index(drop=True).equals(rows.read(probed / "rows.parquet"))
+    (explorer,) = pretrained_data(read_runs([tmp_path]))
+    assert {"min", "effective_keys_mean", "top1_mass_max"} <= {name for name, *_ in explorer["metrics"]}
+    assert "unknown metric 'magic'" in refused(capsys, ["probe", str(trained), "--metrics", "magic"])

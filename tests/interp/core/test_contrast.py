@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interp.core.contrast import Side, contrast
+from interp.core.contrast import N_FLIPS, Side, contrast, head_test
+from interp.statistics import sign_flip_max_t
 from probes.rows import concat, table
 
 RNG = np.random.default_rng(0)
@@ -71,3 +72,29 @@ def test_one_common_problem_is_too_few():
     rows = concat([_rows("cot", RNG.random((1, 1, 2))), _rows("no_cot", RNG.random((1, 1, 2)))])
     with pytest.raises(ValueError, match="at least 2"):
         contrast(rows, COT, NO_COT)
+
+
+def test_a_missing_metric_names_those_there_are():
+    with pytest.raises(ValueError, match="the metrics min; the scopes all"):
+        contrast(_rows("cot", RNG.random((3, 1, 2))), Side("cot", "effective_keys_mean", "all"), COT)
+
+
+def test_heads_are_tested_once_for_verdict_figures_and_report(monkeypatch):
+    calls = []
+
+    def counted(*arguments, **options):
+        calls.append(1)
+        return sign_flip_max_t(*arguments, **options)
+
+    monkeypatch.setattr("interp.core.contrast.sign_flip_max_t", counted)
+    first, second = RNG.random((8, 2, 3)), RNG.random((8, 2, 3))
+    rows = concat([_rows("cot", first), _rows("no_cot", second)])
+    once, again = contrast(rows, COT, NO_COT), contrast(rows, COT, NO_COT)
+    once.head_shares()
+    flat = (first - second).reshape(8, -1)
+    expected = sign_flip_max_t(flat, rng=0, n_flips=N_FLIPS).p_adjusted
+    for found in (once.head_p_values().ravel(), again.head_p_values().ravel(), head_test(flat).p_adjusted):
+        np.testing.assert_array_equal(found, expected)
+    assert len(calls) == 1
+    head_test(flat + 0.1)
+    assert len(calls) == 2

@@ -1,10 +1,12 @@
 """One page with everything hostile in it, built once for all tests of the report."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from interp.report import write_report
+from tests.interp.report.browsing import ARGUMENTS, CHROMIUM
 from tests.interp.report.synthetic import entropy_run, toy_run
 
 
@@ -24,3 +26,38 @@ def page(runs, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("report") / "report.html"
     write_report([runs], out)
     return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser, page) -> Iterator:
+    """Opens the report; afterwards nothing may have gone wrong in it, and nothing may have left it."""
+    contexts, complaints, requests = [], [], []
+
+    def opened(**options):
+        options.setdefault("viewport", {"width": 1280, "height": 900})
+        context = browser.new_context(reduced_motion="reduce", **options)  # no smooth scrolling to wait for
+        contexts.append(context)
+        context.set_default_timeout(120_000)  # a busy machine is no failure
+        tab = context.new_page()
+        tab.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto(page.as_uri())
+        tab.wait_for_selector("html[data-ready]")
+        return tab
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert {url for url in requests if not url.startswith(("data:", "blob:"))} == {page.as_uri()}

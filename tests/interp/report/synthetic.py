@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interp.report.pretrained import METRICS
 from probes import rows
+from probes.attention.statistics import DEFAULT_METRICS as METRICS
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -17,12 +17,15 @@ from interp.core.claim import load_claims
 from interp.core.contrast import Side, contrast
 from interp.core.verdict import Verdict
 from interp.report import build, write_report
-from interp.report.board import Entry, board_html, entries, forest
+from interp.report.board import MARKS, card, cards, papers
+from interp.report.forest import WIDTH, forest
 from interp.report.pack import visible
 from interp.report.pretrained import declared_pairs, pretrained_data
 from interp.report.sources import read_runs, reproduction
+from interp.report.templates import environment
 from interp.report.toy import toy_data
 from probes import rows
+from probes.attention.statistics import DEFAULT_METRICS
 from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
 from tests.interp.report.test_pack import unpacked
 
@@ -64,7 +67,8 @@ def test_nothing_in_the_page_points_outside(text):
         for name in ("src", "href", "action", "data", "srcset"):
             assert attributes.get(name, "#").startswith(("#", "data:")), (tag, attributes)
         assert not any(name.startswith("on") for name in attributes), (tag, attributes)
-    assert "default-src 'none'" in text
+    (policy,) = [a["content"] for _, a in Elements(text).found if a.get("http-equiv") == "Content-Security-Policy"]
+    assert "default-src 'none'" in policy
 
 
 def test_data_adds_no_element(text):
@@ -92,7 +96,7 @@ def test_a_page_without_explorers_needs_no_plotly(tmp_path):
 
 
 def test_size_of_a_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr("interp.report.pretrained.N_FLIPS", 99)  # p-values take the same room
+    monkeypatch.setattr("interp.core.contrast.N_FLIPS", 99)  # p-values take the same room
     conditions = ("cot", "no_cot", "shuffled_tokens", "filler")
     entropy_run(tmp_path, layers=16, heads=17, n_problems=32, conditions=conditions, tokens=False)
     assert write_report([tmp_path], tmp_path / "r.html") < 9e6
@@ -120,6 +124,12 @@ def test_commands_to_reproduce():
     assert own == "cotlens entropy --model 'a b' --conditions cot no_cot --paper-mode --out runs/again"
 
 
+def part(call: str, **values) -> str:
+    """What a macro of the template for claims draws."""
+    imports = "{% from 'claim.html' import forest, not_run with context %}"
+    return environment().from_string(f"{imports}{{{{ {call} }}}}").render(marks=MARKS, **values)
+
+
 def verdict(low: float, high: float, estimate: float = 1.0) -> Verdict:
     return Verdict("wen2024/fig2", "part", "inconclusive", "q", estimate, low, high, 0.95, 0.5, "above", 3, "seeds")
 
@@ -127,16 +137,36 @@ def verdict(low: float, high: float, estimate: float = 1.0) -> Verdict:
 @pytest.mark.parametrize("low", [-np.inf, 0.0, np.inf])
 @pytest.mark.parametrize("high", [1.0, np.inf])
 def test_a_forest_plot_stays_in_its_frame(low, high):
-    drawn = forest(verdict(low, high, estimate=np.inf if low == np.inf else 1.0))
+    plot = forest(verdict(low, high, estimate=np.inf if low == np.inf else 1.0))
+    drawn = part("forest(plot)", plot=plot)
     assert "nan" not in drawn.lower()
     assert "inf" not in drawn.replace("interval", "")
     shapes = [a for tag, a in Elements(drawn).found if tag in ("line", "rect")]
-    assert all(0 <= float(a[name]) <= 220 for a in shapes for name in ("x1", "x2", "x") if name in a)
+    assert len(shapes) == 3
+    assert all(0 <= float(a[name]) <= WIDTH for a in shapes for name in ("x1", "x2", "x") if name in a)
 
 
-def test_a_claim_that_was_not_run_is_on_the_board():
-    claim = load_claims()["wen2024/fig2"]
-    assert "not run" in board_html([Entry(claim, "a")])
+def test_claims_that_were_not_run_are_one_folded_line():
+    claims = load_claims()
+    (paper,) = papers([card(claims["wen2024/fig2"]), card(claims["wen2024/fig3a"])])
+    assert not paper.ran
+    assert not paper.outcomes
+    drawn = part("not_run(cards)", cards=paper.not_run)
+    assert "not run" in drawn
+    elements = Elements(drawn).found
+    assert [tag for tag, _ in elements].count("details") == 1
+    assert {a["id"] for _, a in elements if "id" in a} == {"claim-wen2024-fig2", "claim-wen2024-fig3a"}
+
+
+def test_a_paper_counts_the_outcomes_of_its_tests(runs):
+    found = cards(load_claims(), read_runs([runs]))
+    (ran,) = [one for one in found if one.run]
+    first, *others = papers(found)
+    assert (ran.id, ran.outcomes, first.name) == ("wen2024/fig3b", {"refuted": 2}, "wen2024")
+    assert first.outcomes == {"refuted": 2}
+    assert first.not_run[0].outcomes == {"not run": 1}
+    assert "Sparse Attention" in first.title
+    assert not any(paper.ran for paper in others)
 
 
 def test_pairs_are_no_cot_and_the_controls_of_cot():
@@ -148,9 +178,9 @@ def test_pairs_are_no_cot_and_the_controls_of_cot():
 def test_the_explorer_has_the_rows_and_the_tests(runs):
     (one,) = pretrained_data(read_runs([runs / "entropy"]))
     table = rows.read(runs / "entropy" / "rows.parquet")
-    names = [name for name, _ in one["metrics"]]
+    names = [name for name, *_ in one["metrics"]]
     shape = (len(names), len(one["scopes"]), len(one["conditions"]), len(one["units"]), LAYERS, HEADS)
-    values = unpacked(one["values"]).reshape(shape)
+    values = np.stack([unpacked(of_metric) for of_metric in one["values"]]).reshape(shape)
     row = table.iloc[1234]
     place = (names.index(row["metric"]), one["scopes"].index(row["scope"]), one["conditions"].index(row["condition"]))
     found = values[(*place, one["units"].index(visible(row["unit"])), row["layer"], row["head"])]
@@ -167,12 +197,24 @@ def test_the_explorer_has_the_rows_and_the_tests(runs):
     assert plain["mean"] == pytest.approx([overall.value, overall.low, overall.high], abs=1e-4)
 
 
+def test_the_menu_is_the_registry_and_every_metric_has_its_own_digits(tmp_path):
+    table = rows.read(entropy_run(tmp_path, tokens=False) / "rows.parquet")
+    more = table[table["metric"] == "mean"].assign(metric="effective_keys_mean", value=lambda t: 900 * t["value"])
+    rows.write(tmp_path / "rows.parquet", rows.concat([table, more]))
+    (one,) = pretrained_data(read_runs([tmp_path]))
+    assert [name for name, *_ in one["metrics"]] == [*DEFAULT_METRICS, "effective_keys_mean"]
+    assert one["metrics"][0] == ["min", "minimum of the normalised entropy", "", 0.0, 1.0, "lower"]
+    assert one["metrics"][-1][1:] == ["mean of the effective number of keys", "keys", 1.0, None, "lower"]
+    assert [of_metric["dtype"] for of_metric in one["values"]] == ["u2"] * 7 + ["f4"]
+    assert {one["metrics"][test["metric"]][0] for test in one["tests"]} >= {"effective_keys_mean"}
+
+
 def test_an_unmeasured_problem_is_missing_not_zero(tmp_path):
     table = rows.read(entropy_run(tmp_path, tokens=False) / "rows.parquet")
     gone = (table["unit"] == table["unit"].iloc[0]) & (table["condition"] == "cot")
     rows.write(tmp_path / "rows.parquet", table[~gone].reset_index(drop=True))
     (one,) = pretrained_data(read_runs([tmp_path]))
-    assert np.isnan(unpacked(one["values"])).sum() == gone.sum()
+    assert sum(np.isnan(unpacked(of_metric)).sum() for of_metric in one["values"]) == gone.sum()
     assert {t["n"] for t in one["tests"] if t["pair"] == ["cot", "no_cot"]} == {7}
 
 
@@ -195,8 +237,8 @@ def test_a_judged_measurement_is_on_the_board(against, tmp_path):
     assert run.judgements[0].verdicts == tuple(load_claims()["wen2024/fig6"].judge(table))
     assert run.judgements[0].command == "cotlens entropy --model tiny --out runs/again"
     assert [j.claim.id for j in run.judgements[1:]] == ["wen2024/fig6-model"] * against
-    found = entries(load_claims(), [run])
-    assert sum(entry.run is run for entry in found) == 1 + against
+    found = cards(load_claims(), [run])
+    assert sum(one.run == run.name for one in found) == 1 + against
 
 
 def test_tokens_belong_to_a_single_model(tmp_path):

@@ -1,89 +1,14 @@
-"""Does the page work in a real browser: no error, no request, controls that change what is shown, text as text?"""
+"""Do the explorers work in a real browser: controls that change what is shown, text as text?"""
 
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
+from tests.interp.report.browsing import needs_chromium, saved
 from tests.interp.report.synthetic import CONDITIONS, HOSTILE
 
-ARTIFACTS = Path(__file__).parents[3] / "artifacts"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUIET = ("background-networking", "component-update", "sync", "default-apps", "extensions")
-ARGUMENTS = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def open_page(browser, page) -> Iterator:
-    """Opens the report; afterwards nothing may have gone wrong in it, and nothing may have left it."""
-    contexts, complaints, requests = [], [], []
-
-    def opened(**options):
-        options.setdefault("viewport", {"width": 1280, "height": 900})
-        context = browser.new_context(reduced_motion="reduce", **options)  # no smooth scrolling to wait for
-        contexts.append(context)
-        context.set_default_timeout(120_000)  # a busy machine is no failure
-        tab = context.new_page()
-        tab.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.goto(page.as_uri())
-        tab.wait_for_selector("html[data-ready]")
-        return tab
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert {url for url in requests if not url.startswith(("data:", "blob:"))} == {page.as_uri()}
-
-
-def saved(tab, name: str, selector: str | None = None) -> None:
-    """Keeps a picture for whoever looks at the artefacts."""
-    ARTIFACTS.mkdir(exist_ok=True)
-    (tab.locator(selector) if selector else tab).screenshot(path=ARTIFACTS / f"{name}.png")
+pytestmark = needs_chromium
 
 
 def cells(tab, plot: str) -> list:
     """The numbers of a heatmap as Plotly has them."""
     return tab.evaluate("id => document.getElementById(id).data[0].z", plot)
-
-
-def test_the_board_filters(open_page):
-    tab = open_page()
-    shown = tab.locator("#board tr.test:visible")
-    everything = shown.count()
-    tab.click("button[data-verdict=refuted]")
-    assert 0 < shown.count() < everything
-    assert set(shown.evaluate_all("rows => rows.map(row => row.dataset.outcome)")) == {"refuted"}
-    assert f"of {everything} shown" in tab.inner_text("#board-count")
-    tab.click("button[data-verdict='not run']")
-    assert "not run" in shown.first.inner_text()
-    tab.click("button[data-verdict=all]")
-    tab.select_option("#paper-filter", "wen2024")
-    assert tab.locator("#board tbody:visible").evaluate_all("g => g.every(one => one.dataset.paper === 'wen2024')")
-    saved(tab, "report-board")
-
-
-def test_a_row_leads_to_its_section(open_page):
-    tab = open_page()
-    tab.click("#board a[href='#claim-wen2024-fig3b']")
-    assert tab.locator("#claim-wen2024-fig3b h3").is_visible()
-    assert tab.locator("#claim-wen2024-fig3b img").evaluate_all("found => found.every(i => i.naturalWidth > 100)")
-    saved(tab, "report-claim", "#claim-wen2024-fig3b")
 
 
 def test_the_heatmap_follows_its_controls(open_page):
@@ -188,74 +113,3 @@ def test_the_toy_map_follows_its_controls(open_page):
     tab.uncheck("#toy-mask")
     assert tab.evaluate(circles) == 0
     saved(tab, "report-toy", "#toy")
-
-
-CONTROLS = "[...document.querySelectorAll('a[href], button, select, input, summary, [tabindex=\"0\"]')]"
-FOCUSED = """(() => {
-    const e = document.activeElement, style = getComputedStyle(e);
-    const outlined = style.outlineStyle !== 'none' && style.outlineWidth !== '0px';
-    return [e.tagName, [...document.querySelectorAll('*')].indexOf(e), outlined];
-})()"""
-
-
-def test_every_control_is_reached_by_tab_and_named(open_page):
-    tab = open_page()
-    wanted = tab.evaluate(f"{CONTROLS}.filter(e => !e.disabled && e.checkVisibility()).length")
-    reached = set()
-    for _ in range(wanted + 2):
-        tab.keyboard.press("Tab")
-        tag, place, outlined = tab.evaluate(FOCUSED)
-        if tag != "BODY":
-            reached.add(place)
-            assert outlined, f"no visible focus on {tag}"
-    assert len(reached) == wanted
-    unnamed = "filter(e => !e.labels?.length && !e.textContent && !e.getAttribute('aria-label'))"
-    assert tab.evaluate(f"{CONTROLS}.{unnamed}.length") == 0
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark")])
-def test_small_screens_do_not_scroll_sideways(open_page, width, scheme):
-    tab = open_page(viewport={"width": width, "height": 800}, is_mobile=width < 500, color_scheme=scheme)
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    ends = "[...document.querySelectorAll('.plot, select, img, table')].map(e => e.getBoundingClientRect().right)"
-    assert max(tab.evaluate(ends)) <= width
-    saved(tab, f"report-{width}")
-    saved(tab, f"report-{width}-pretrained", "#pretrained")
-
-
-def test_dark_and_paper_change_the_colours(open_page):
-    tab = open_page(color_scheme="dark")
-    background = "getComputedStyle(document.body).backgroundColor"
-    ink = "document.getElementById('pt-map').layout.font.color"
-    dark = tab.evaluate(background), tab.evaluate(ink)
-    saved(tab, "report-dark")
-    saved(tab, "report-dark-pretrained", "#pretrained")
-    tab.emulate_media(media="print")
-    tab.wait_for_selector("html[data-print]")
-    paper = tab.evaluate(background), tab.evaluate(ink)
-    assert paper == ("rgb(255, 255, 255)", "#1a1f29")
-    assert dark[0] != paper[0]
-    assert dark[1] != paper[1]
-    assert not tab.locator("nav").is_visible()
-    assert tab.locator("#board table").is_visible()
-    assert tab.locator("details").evaluate_all("found => found.every(one => one.open)")
-    fits = "plots => plots.every(p => !p.clientWidth || p.querySelector('svg').clientWidth <= p.clientWidth)"
-    assert tab.evaluate("document.getElementById('pt-map').clientWidth") < 350  # two beside each other on A4
-    assert tab.locator(".plot").evaluate_all(fits)
-    assert len(tab.pdf(format="A4")) > 20_000
-    tab.emulate_media(media="screen", color_scheme="light")
-    tab.wait_for_selector("html:not([data-print])")
-    assert tab.locator("details[open]").count() == 0
-    assert tab.evaluate(background) == "rgb(255, 255, 255)"
-
-
-def test_the_policy_stops_injected_scripts(browser, page, tmp_path):
-    injected = tmp_path / "injected.html"
-    text = page.read_text(encoding="utf-8")
-    injected.write_text(text.replace("<body>", "<body><script>window.harmed = true</script>", 1), encoding="utf-8")
-    context = browser.new_context()
-    tab = context.new_page()
-    tab.goto(injected.as_uri())
-    tab.wait_for_selector("html[data-ready]")
-    assert tab.evaluate("window.harmed") is None
-    context.close()

@@ -1,294 +1,214 @@
-"""Fused and chunked row statistics against closed forms and a brute-force softmax in float64."""
+"""The registry of statistics: every statistic against a plain softmax in float64, and what registering refuses."""
 
-import math
+import dataclasses
+import subprocess
+import sys
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from probes.attention.chunked import BLOCK_ROWS, chunked_row_statistics
+from probes.attention import entropy, statistics
+from probes.attention.chunked import chunked_row_statistics
+from probes.attention.computation import row_statistics
 from probes.attention.fused import fused_row_statistics
-from probes.attention.statistics import choose_path, row_statistics
-
-FIELDS = ("entropy", "sink_mass", "entropy_without_sink")
-
-
-def chunked(query, key, scale):
-    return chunked_row_statistics(query, key, scale)[0]
-
-
-@pytest.fixture(params=[fused_row_statistics, chunked], ids=["fused", "chunked"])
-def statistics_of(request):
-    """Either path, for what both must get right."""
-    return request.param
-
-
-def brute(query, key, scale, mask=None, bias=None, softcap=None):
-    """Row by row in float64, with nothing shared with the code under test."""
-    query, key = query.double(), key.double()
-    group = query.shape[1] // key.shape[1]
-    n_batch, n_heads, n_queries, _ = query.shape
-    result = {name: torch.full((n_batch, n_heads, n_queries), torch.nan).double() for name in FIELDS}
-    for b in range(n_batch):
-        for h in range(n_heads):
-            for i in range(n_queries):
-                scores = key[b, h // group] @ query[b, h, i] * scale
-                if softcap is not None:
-                    scores = torch.tanh(scores / softcap) * softcap
-                if bias is not None:
-                    scores = scores + bias[b % bias.shape[0], h % bias.shape[1], i]
-                seen = [
-                    j
-                    for j in range(key.shape[2])
-                    if (mask[b % mask.shape[0], 0, i, j] if mask is not None else j <= i)
-                ]
-                if not seen:
-                    continue
-                p = torch.softmax(scores[seen], 0)
-                result["entropy"][b, h, i] = -torch.xlogy(p, p).sum()
-                result["sink_mass"][b, h, i] = p[0] if seen[0] == 0 else 0.0
-                rest = [j for j in seen if j > 0]
-                if rest:
-                    p = torch.softmax(scores[rest], 0)
-                    result["entropy_without_sink"][b, h, i] = -torch.xlogy(p, p).sum()
-    return result
-
-
-def random_qk(seed, batch=2, heads=4, kv_heads=2, n=13, d=8, size=2.0, key_bias=0.0):
-    generator = torch.Generator().manual_seed(seed)
-    query = torch.randn(batch, heads, n, d, generator=generator) * size
-    key = torch.randn(batch, kv_heads, n, d, generator=generator) * size
-    return query, key + key_bias * torch.randn(1, kv_heads, 1, d, generator=generator)
-
-
-def assert_close(statistics, expected, tolerance):
-    for name in FIELDS:
-        got = getattr(statistics, name).double()
-        torch.testing.assert_close(got, expected[name], atol=tolerance, rtol=0, equal_nan=True, msg=f"{name} differs")
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    n=st.integers(2, 40),
-    group=st.sampled_from([1, 2, 3]),
-    size=st.sampled_from([0.1, 1.0, 4.0]),
+from probes.attention.row import RowsOfPattern, RowStatistics
+from probes.attention.statistics import (
+    DEFAULT_METRICS,
+    QUANTITIES,
+    REDUCTIONS,
+    STATISTICS,
+    find_metric,
+    find_statistic,
+    known_metrics,
+    load_statistics,
+    register,
+    statistics_of,
 )
-def test_both_paths_equal_the_brute_force_softmax(seed, n, group, size):
-    query, key = random_qk(seed, batch=1, heads=2 * group, kv_heads=2, n=n, size=size)
-    expected = brute(query, key, 0.3)
-    assert_close(fused_row_statistics(query, key, 0.3), expected, 1e-4)
-    assert_close(chunked_row_statistics(query, key, 0.3)[0], expected, 1e-4)
+
+N = 23
 
 
-def test_equal_keys_give_uniform_rows(statistics_of):
-    query, key = torch.randn(1, 2, 50, 16), torch.ones(1, 1, 50, 16)
-    statistics = statistics_of(query, key, 0.25)
-    counts = torch.arange(1.0, 51.0)
-    torch.testing.assert_close(statistics.entropy, counts.log().expand(1, 2, -1), atol=1e-5, rtol=0)
-    torch.testing.assert_close(statistics.sink_mass, (1 / counts).expand(1, 2, -1), atol=1e-6, rtol=0)
-    without = (counts[1:] - 1).log().expand(1, 2, -1)
-    torch.testing.assert_close(statistics.entropy_without_sink[..., 1:], without, atol=1e-5, rtol=0)
+@pytest.fixture
+def untouched():
+    """The registry as it was, once the test is over."""
+    load_statistics()
+    before = dict(STATISTICS)
+    yield
+    STATISTICS.clear()
+    STATISTICS.update(before)
 
 
-def test_a_strong_sink_keeps_the_digits_of_what_it_leaves(statistics_of):
-    """1 - p_1 is about 1e-7 here: the entropy without the sink must not be computed by dividing by it."""
-    query, key = torch.ones(1, 1, 64, 8), torch.zeros(1, 1, 64, 8)
-    key[:, :, 0] = 20 / 8
-    statistics = statistics_of(query, key, 1.0)
-    counts = torch.arange(1.0, 64.0)
-    assert statistics.sink_mass[..., 1:].min() > 1 - 1e-6
-    torch.testing.assert_close(statistics.entropy_without_sink[0, 0, 1:], counts.log(), atol=1e-5, rtol=0)
-    rest = counts * math.exp(-20)
-    expected = rest / (1 + rest) * (20 + torch.log1p(rest)) + torch.log1p(rest) / (1 + rest)
-    torch.testing.assert_close(statistics.entropy[0, 0, 1:], expected, atol=0, rtol=1e-3)
+def random_qk(seed, n=N):
+    generator = torch.Generator().manual_seed(seed)
+    query = torch.randn(2, 4, n, 8, generator=generator)
+    return query, torch.randn(2, 2, n, 8, generator=generator)
 
 
-@pytest.mark.parametrize("key_bias", [300.0, 10_000.0])
-def test_large_key_biases_do_not_cancel_digits(statistics_of, key_bias):
-    query, key = random_qk(1, n=60, d=16, size=0.5, key_bias=key_bias)
-    assert_close(statistics_of(query, key, 0.25), brute(query, key, 0.25), 5e-6)
+def softmax_pattern(query, key, scale, mask=None):
+    """In float64, with nothing shared with the code under test."""
+    key = key.double().repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+    scores = query.double() @ key.transpose(-1, -2) * scale
+    visible = torch.ones(scores.shape[-2:]).tril().bool() if mask is None else mask
+    return scores.masked_fill(~visible, -torch.inf).softmax(-1)
 
 
-def test_scores_far_apart_are_neither_nan_nor_infinite(statistics_of):
-    """Differences of thousands: every row attends to one key, and weights vanish below what float32 can hold."""
-    query, key = random_qk(10, n=30, size=60.0)
-    expected = brute(query, key, 1.0)
-    assert (expected["entropy"][..., 1:] < 1e-3).double().mean() > 0.9
-    assert_close(statistics_of(query, key, 1.0), expected, 1e-2)
+def naive(name, row, n_visible):
+    """One statistic of one row of a pattern, by its definition."""
+    positive = [p for p in row.tolist() if p > 0]
+    nats = -sum(p * torch.tensor(p).double().log().item() for p in positive)
+    others = row[1:] / row[1:].sum()
+    nats_others = -torch.xlogy(others, others).sum().item()
+    log = torch.arange(n_visible + 1).double().log()
+    return {
+        "entropy_nats": lambda: nats,
+        "effective_keys": lambda: 2.718281828459045**nats,
+        "top1_mass": lambda: max(positive),
+        "sink_mass": lambda: row[0].item(),
+        "normalised_entropy": lambda: nats / log[n_visible].item(),
+        "normalised_entropy_without_sink": lambda: nats_others / log[n_visible - 1].item(),
+    }[name]()
 
 
-@pytest.mark.parametrize("n", [BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 2 * BLOCK_ROWS + 5])
-def test_texts_of_several_blocks(n):
-    query, key = random_qk(11, batch=2, n=n)
-    value = torch.randn(2, 2, n, 5, generator=torch.Generator().manual_seed(2))
-    statistics, output = chunked_row_statistics(query, key, 0.4, value=value)
-    assert_close(statistics, brute(query, key, 0.4), 1e-5)
-    torch.testing.assert_close(output, attention(query, key, value, 0.4), atol=1e-5, rtol=0)
+def test_every_statistic_of_the_suite_equals_its_definition():
+    query, key = random_qk(0)
+    pattern = softmax_pattern(query, key, 0.7)
+    found = chunked_row_statistics(query, key, 0.7)[0]
+    for name, statistic in load_statistics().items():
+        values = statistic.of(found)
+        assert values.shape == (2, 4, N), name
+        for b, h, i in ((0, 0, 2), (1, 3, 9), (0, 2, N - 1), (1, 1, 15)):
+            expected = naive(name, pattern[b, h, i, : i + 1], i + 1)
+            assert values[b, h, i].item() == pytest.approx(expected, rel=1e-4), name
+        low, high = statistic.low, statistic.high
+        defined = values[~values.isnan()]
+        assert (defined >= low - 1e-5).all()
+        assert high is None or (defined <= high + 1e-5).all()
 
 
-@pytest.fixture(params=[1, 2, 3, 8])
-def threads(request):
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
+@pytest.mark.parametrize("window", [None, 6])
+def test_a_pattern_gives_what_queries_and_keys_give(window):
+    query, key = random_qk(1)
+    mask = torch.ones(N, N).tril().triu(1 - (window or N)).bool()
+    n_visible = mask.sum(-1)
+    of_pattern = RowsOfPattern(softmax_pattern(query, key, 0.7, mask), n_visible, n_visible - mask[:, 0].long())
+    expected, _ = chunked_row_statistics(query.double(), key.double(), 0.7, mask=mask[None, None])
+    for name in QUANTITIES:
+        got, wanted = torch.broadcast_tensors(getattr(of_pattern, name), getattr(expected, name))
+        torch.testing.assert_close(got, wanted, atol=1e-9, rtol=0, equal_nan=True, msg=name)
+    for name, statistic in load_statistics().items():
+        torch.testing.assert_close(
+            statistic.of(of_pattern), statistic.of(expected), atol=1e-8, rtol=1e-8, equal_nan=True, msg=name
+        )
 
 
-@pytest.mark.parametrize("heads", [(3, 1), (2, 2), (3, 3), (6, 2), (9, 3)])
-@pytest.mark.parametrize("n", [5, 70])
-@pytest.mark.usefixtures("threads")
-def test_any_number_of_threads_and_heads(heads, n):
-    """Keys are copied for threads that would idle; odd rows and strided views of a model's projection included."""
-    n_heads, n_kv = heads
-    generator = torch.Generator().manual_seed(n)
-    query, key, value = (torch.randn(2, n, h, 8, generator=generator).transpose(1, 2) for h in (n_heads, n_kv, n_kv))
-    statistics, output = chunked_row_statistics(query, key, 0.4, value=value)
-    assert_close(statistics, brute(query, key, 0.4), 1e-5)
-    torch.testing.assert_close(output, attention(query, key, value, 0.4), atol=1e-5, rtol=0)
+def test_a_row_of_a_pattern_that_sees_nothing_has_no_value():
+    pattern = torch.tensor([[[0.0, 0.0], [1.0, 0.0]]])
+    rows = RowsOfPattern(pattern, torch.tensor([0, 1]))
+    for name in ("entropy", "sink_mass", "top1_mass", "entropy_without_sink"):
+        assert getattr(rows, name)[0, 0].isnan(), name
+    assert rows.entropy_without_sink[0, 1].isnan()
+    assert rows.entropy[0, 1] == 0
 
 
-def test_queries_that_are_the_last_keys():
-    query, key = random_qk(12, n=90)
-    value = torch.randn(2, 2, 90, 5)
-    whole, output = chunked_row_statistics(query, key, 0.4, value=value)
-    part, last = chunked_row_statistics(query[:, :, 20:], key, 0.4, value=value)
-    for name in (*FIELDS, "n_visible", "n_visible_without_sink", "top1_mass"):
-        torch.testing.assert_close(getattr(part, name), getattr(whole, name)[..., 20:])
-    torch.testing.assert_close(last, output[:, :, 20:])
+def test_nothing_of_a_pattern_is_computed_before_it_is_read():
+    rows = RowsOfPattern(torch.full((1, 3, 3), 1 / 3), torch.tensor([1, 2, 3]))
+    find_statistic("entropy_nats").of(rows)
+    assert {"entropy"} == set(vars(rows)) & set(QUANTITIES) - {"n_visible", "n_visible_without_sink"}
 
 
-def tree_mask():
-    mask = torch.ones(11, 11).tril().bool()
-    mask[7:, 4:7] = False  # two branches over a root of four
-    return mask
+def test_the_quantities_are_the_fields_of_row_statistics():
+    assert tuple(field.name for field in dataclasses.fields(RowStatistics)) == QUANTITIES
 
 
-def test_a_tree_mask_is_exact_and_counts_what_a_query_sees():
-    query, key = random_qk(2, n=11)
-    statistics = row_statistics(query, key, 0.4, mask=tree_mask()[None, None])[0]
-    assert_close(statistics, brute(query, key, 0.4, mask=tree_mask()[None, None]), 1e-5)
-    assert statistics.n_visible[0, 0].tolist() == [1, 2, 3, 4, 5, 6, 7, 5, 6, 7, 8]
+def test_every_reduction_has_a_label_and_a_function():
+    assert set(REDUCTIONS) == set(entropy.REDUCTIONS) | set(entropy.LENGTH_MATCHED)
+    values = torch.tensor([[0.1, 0.5, torch.nan, 0.9]])
+    expected = {"min": 0.1, "max": 0.9, "mean": 0.5, "q10": 0.18}
+    for name, value in {**expected, "length_matched_min": 0.1, "length_matched_max": 0.9}.items():
+        assert entropy.reduced(name, values).item() == pytest.approx(value), name
+    assert entropy.reduced("length_matched_min", values, 2).item() == pytest.approx((0.1 + 0.1 + 0.5) / 3)
+    assert entropy.reduced("length_matched_max", values, 2).item() == pytest.approx((0.9 + 0.9 + 0.5) / 3)
 
 
-def test_batch_rows_may_have_different_masks():
-    masks = torch.ones(2, 1, 9, 9).tril().bool()
-    masks[1, :, 6:, 3:6] = False
-    query, key = random_qk(3, n=9)
-    assert_close(row_statistics(query, key, 0.4, mask=masks)[0], brute(query, key, 0.4, mask=masks), 1e-5)
+def test_top1_mass_is_computed_where_it_is_asked_for_only():
+    query, key = random_qk(2)
+    assert row_statistics(query, key, 0.5)[0].top1_mass is None
+    found, _, how = row_statistics(query, key, 0.5, quantities=("top1_mass",))
+    expected = softmax_pattern(query, key, 0.5).amax(-1)
+    torch.testing.assert_close(found.top1_mass.double(), expected, atol=1e-5, rtol=0)
+    assert how.name == "chunked"
+    assert fused_row_statistics(query, key, 0.5).top1_mass is None
 
 
-@pytest.mark.parametrize("block_bytes", [1, 700, 10**9])
-def test_the_chunked_path_does_not_depend_on_its_blocks(block_bytes):
-    query, key = random_qk(4)
-    bias = torch.randn(1, 4, 13, 13, generator=torch.Generator().manual_seed(0))
-    mask = torch.ones(13, 13).tril().bool()[None, None]
-    got, _ = chunked_row_statistics(query, key, 0.4, mask=mask, bias=bias, softcap=3.0, block_bytes=block_bytes)
-    assert_close(got, brute(query, key, 0.4, mask=mask, bias=bias, softcap=3.0), 1e-5)
-    assert got.top1_mass is not None
-    assert ((got.top1_mass >= got.sink_mass) & (got.top1_mass <= 1 + 1e-6)).all()
-
-
-def test_a_sliding_window_counts_the_keys_it_sees():
-    window = torch.ones(13, 13).tril().bool() & torch.ones(13, 13).triu(-3).bool()
-    query, key = random_qk(5)
-    statistics = row_statistics(query, key, 0.4, mask=window[None, None])[0]
-    assert_close(statistics, brute(query, key, 0.4, mask=window[None, None]), 1e-5)
-    assert statistics.n_visible[0, 0].tolist() == [1, 2, 3] + [4] * 10
-    assert statistics.n_visible_without_sink[0, 0].tolist() == [0, 1, 2, 3] + [4] * 9
-
-
-def test_a_row_that_sees_nothing_is_nan_and_not_a_minimum():
-    mask = torch.ones(5, 5).tril().bool()
-    mask[:, 0] = False
-    query, key = random_qk(6, n=5)
-    statistics = row_statistics(query, key, 0.4, mask=mask[None, None])[0]
-    for name in (*FIELDS, "top1_mass"):
-        assert getattr(statistics, name)[..., 0].isnan().all(), name
-    assert statistics.entropy[..., 1:].isfinite().all()
-    value = torch.ones(2, 2, 5, 3)
-    _, output = chunked_row_statistics(query, key, 0.4, mask=mask[None, None], value=value)
-    assert output is not None
-    assert (output[:, :, 0] == 0).all(), "as SDPA has it"
-    assert (output[:, :, 1:] > 0.99).all()
-
-
-def attention(query, key, value, scale, **options):
-    options = options or {"is_causal": True}
-    return torch.nn.functional.scaled_dot_product_attention(
-        query, key, value, scale=scale, enable_gqa=True, **options
+def test_metrics_of_the_pretrained_half_keep_their_names_and_come_first():
+    assert tuple(known_metrics())[:7] == DEFAULT_METRICS
+    assert (
+        find_metric("min").statistic.name == find_metric("length_matched_min").statistic.name == "normalised_entropy"
     )
+    assert find_metric("sink_excluded_mean").reduction == "mean"
+    assert statistics_of(["sink_mass", "min", "mean"]) == ("sink_mass", "normalised_entropy")
+    assert find_metric("effective_keys_q10").label == "10% quantile of the effective number of keys"
+    assert all(metric.statistic.label and metric.name == name for name, metric in known_metrics().items())
 
 
-@pytest.mark.parametrize("block_bytes", [1, 2000, 10**9])
-@pytest.mark.parametrize("hide", ["nothing", "branches", "the sink", "all but the sink", "all but itself"])
-def test_the_chunked_output_is_attention(hide, block_bytes):
-    query, key = random_qk(7, n=11)
-    value = torch.randn(2, 2, 11, 5, generator=torch.Generator().manual_seed(1))
-    mask = torch.ones(11, 11).tril().bool()
-    if hide == "branches":
-        mask = tree_mask()
-    elif hide == "the sink":
-        mask[3:, 0] = False
-    elif hide == "all but the sink":
-        mask[4:, 1:] = False
-    elif hide == "all but itself":
-        mask[4:] &= torch.eye(11, dtype=torch.bool)[4:]
-    expected = attention(query, key, value, 0.4, attn_mask=mask)
-    options = {"value": value, "block_bytes": block_bytes}
-    statistics, output = chunked_row_statistics(query, key, 0.4, mask=mask[None, None], **options)
-    torch.testing.assert_close(output, expected, atol=1e-5, rtol=0)
-    assert_close(statistics, brute(query, key, 0.4, mask=mask[None, None]), 1e-5)
-    added = torch.zeros(1, 1, 11, 11).masked_fill(~mask, -torch.inf)
-    same, biased = chunked_row_statistics(query, key, 0.4, bias=added, **options)
-    torch.testing.assert_close(biased, expected, atol=1e-5, rtol=0)
-    for name in (*FIELDS, "top1_mass"):
-        torch.testing.assert_close(getattr(same, name), getattr(statistics, name), equal_nan=True)
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"unknown metric 'entropy'.*length_matched_min.*top1_mass_mean"):
+        find_metric("entropy")
+    with pytest.raises(ValueError, match=r"unknown statistic 'min'.*effective_keys.*sink_mass"):
+        find_statistic("min")
 
 
-def test_the_largest_weight_is_that_of_the_pattern():
-    query, key = random_qk(13)
-    scores = (query @ key.repeat_interleave(2, 1).transpose(-1, -2) * 0.4).double()
-    pattern = scores.masked_fill(torch.ones(13, 13).triu(1).bool(), -torch.inf).softmax(-1)
-    torch.testing.assert_close(chunked(query, key, 0.4).top1_mass.double(), pattern.amax(-1), atol=1e-5, rtol=0)
+def test_a_new_statistic_has_metrics_at_once(untouched):
+    @register(label="rest", reductions=("mean", "min"), unit="share", high=1.0)
+    def beyond_sink(sink_mass):
+        return 1 - sink_mass
+
+    assert find_metric("beyond_sink_min").statistic.reads == ("sink_mass",)
+    query, key = random_qk(3)
+    found = chunked_row_statistics(query, key, 0.5)[0]
+    torch.testing.assert_close(find_statistic("beyond_sink").of(found), 1 - found.sink_mass)
 
 
-def test_half_precision_is_measured_in_float32(statistics_of):
-    query, key = random_qk(8, n=30)
-    query, key = query.bfloat16(), key.bfloat16()
-    statistics = statistics_of(query, key, 0.4)
-    assert statistics.entropy.dtype == torch.float32
-    assert_close(statistics, brute(query, key, 0.4), 1e-4)
+@pytest.mark.parametrize(
+    ("name", "parameter", "options", "complaint"),
+    [
+        ("sink_mass", "sink_mass", {}, "registered twice"),
+        ("mine", "weights", {}, "unknown quantity 'weights'; need at least one of entropy"),
+        ("mine", "entropy", {"reductions": ("median",)}, "unknown reduction 'median'; need at least one of min"),
+        ("mine", "entropy", {"reductions": ()}, "no reduction"),
+        ("mine", "entropy", {"metric": "{reduction}"}, "the metric 'mean' is one of 'normalised_entropy'"),
+        ("mine", "entropy", {"metric": "mine", "reductions": ("mean", "min")}, "has two metrics 'mine'"),
+        ("mine", "entropy", {"low": 3.0, "high": 1.0}, "low 3 must be below high 1"),
+        ("mine", "entropy", {"label": " "}, "needs a function's name, a label"),
+        ("mine", "entropy", {"metric": "my {reduction}"}, "'my mean' cannot be a metric's name"),
+    ],
+)
+def test_what_registering_refuses(untouched, name, parameter, options, complaint):
+    before = dict(STATISTICS)
+    namespace: dict = {}
+    exec(f"def {name}({parameter}): return {parameter}", namespace)
+    with pytest.raises(ValueError, match=complaint):
+        register(**{"label": "mine", "reductions": ("mean",), **options})(namespace[name])
+    assert before == STATISTICS
 
 
-def test_the_choice_of_path_says_why():
-    query, key = random_qk(9)
-    assert "CPU" in choose_path(query, key).reason
-    assert "capped" in choose_path(query, key, softcap=30.0).reason
-    assert "bias" in choose_path(query, key, bias=torch.zeros(1, 1, 13, 13)).reason
-    assert "single" in choose_path(query[:, :, :1], key[:, :, :1]).reason
-    meta = choose_path(query.to("meta"), key.to("meta"))
-    assert meta.name == "chunked"
-    assert "meta" in meta.reason
+def test_a_rerun_cell_replaces_its_statistic_and_a_script_does_not(untouched):
+    def cell(module):
+        def of_a_cell(entropy):
+            return entropy
+
+        of_a_cell.__module__ = module
+        return register(label="cell", reductions=("mean",))(of_a_cell)
+
+    cell("__main__")
+    again = cell("__main__")
+    assert STATISTICS["of_a_cell"].function is again
+    with pytest.raises(ValueError, match="registered twice"):
+        cell("another")
 
 
-class OnGpu(torch.Tensor):
-    """A tensor that says it is on a GPU, which this machine may not have: enough for choosing."""
-
-    device = torch.device("cuda")
-
-
-def test_on_a_gpu_the_fused_path_is_taken_where_it_is_exact():
-    query, key = (tensor.as_subclass(OnGpu) for tensor in random_qk(9))
-    assert choose_path(query, key).name == "fused"
-    assert "rounded" in choose_path(query.bfloat16(), key.bfloat16()).reason
-    assert "causal" in choose_path(query, key, mask=torch.ones(1, 1, 13, 13).bool().tril()).reason
-
-
-@given(shift=st.floats(-50, 50), seed=st.integers(0, 100))
-@settings(max_examples=20, deadline=None)
-def test_a_constant_added_to_every_key_changes_nothing(shift, seed):
-    query, key = random_qk(seed, n=20)
-    before, after = fused_row_statistics(query, key, 0.3), fused_row_statistics(query, key + shift, 0.3)
-    torch.testing.assert_close(before.entropy, after.entropy, atol=2e-3, rtol=0)
+def test_labels_are_known_without_torch():
+    code = f"import sys; import {statistics.__name__} as s; s.known_metrics(); print('torch' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    )

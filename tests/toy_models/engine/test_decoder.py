@@ -4,7 +4,8 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from toy_models.engine.decoder import DecoderConfig, hooked_decoder, load_weights, weights
+from toy_models.engine.decoder import DecoderConfig, hooked_decoder
+from toy_models.engine.weights import weights
 
 
 def n_parameters(model: torch.nn.Module) -> int:
@@ -117,33 +118,3 @@ def test_the_seed_alone_decides_the_weights():
     again, other = weights(hooked_decoder(config, 2, 5, seed=7)), weights(hooked_decoder(config, 2, 5, seed=8))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["embed.weight"], other["embed.weight"])
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_weights_come_back(tied):
-    config = DecoderConfig(2, 2, 16, tied=tied)
-    source, target = (hooked_decoder(config, 2, 6, seed=seed) for seed in (0, 1))
-    kept = weights(source)
-    assert sum(t.numel() for t in kept.values()) == n_parameters(source), "a weight is missing or kept twice"
-    inputs = torch.zeros(1, 6, dtype=torch.long)
-    assert not torch.allclose(source(inputs), target(inputs))
-    load_weights(target, kept)
-    assert torch.equal(source(inputs), target(inputs))
-
-
-def test_tied_weights_stay_tied_after_loading():
-    model = hooked_decoder(DecoderConfig(1, 1, 8), 2, 6, seed=0)
-    load_weights(model, {name: tensor.clone() for name, tensor in weights(model).items()})
-    assert model.unembed.original_component.weight is model.embed.original_component.weight
-
-
-def test_weights_of_another_model_are_refused_and_nothing_changes():
-    model = hooked_decoder(DecoderConfig(1, 1, 8), 2, 6, seed=0)
-    before = {name: tensor.clone() for name, tensor in weights(model).items()}
-    deeper = weights(hooked_decoder(DecoderConfig(2, 1, 8), 2, 6, seed=1))
-    wider = weights(hooked_decoder(DecoderConfig(1, 1, 8, d_mlp=16), 2, 6, seed=1))
-    with pytest.raises(ValueError, match="another model"):
-        load_weights(model, deeper)
-    with pytest.raises(ValueError, match=r"weight blocks\.0\.mlp\.in\.\w+ has shape .*the model needs"):
-        load_weights(model, wider)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in weights(model).items())

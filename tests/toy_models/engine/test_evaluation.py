@@ -12,6 +12,7 @@ from toy_models.engine.evaluation import (
     attention_patterns,
     exact_match,
     head_entropies,
+    head_metrics,
     rollout,
     teacher_forced_logits,
 )
@@ -125,3 +126,32 @@ def test_head_entropies_equal_a_slow_loop(n_layers, batch):
                 entropies = [-sum(p * math.log(p) for p in row if p > 0) for row in pattern]
                 lowest.append(min(h / math.log(i + 1) for i, h in enumerate(entropies) if i >= 1))
             assert found[layer, head].item() == pytest.approx(sum(lowest) / len(lowest), abs=1e-5)
+
+
+def test_any_metric_of_a_head_equals_a_slow_loop(batch):
+    model, inputs = trained_for(30, 2), batch.inputs[:5]
+    names = ["effective_keys_mean", "entropy_nats_min", "top1_mass_max", "sink_mass", "sink_excluded_min", "min"]
+    found = head_metrics(model, inputs, names)
+    assert list(found) == names
+    assert torch.equal(found["min"], head_entropies(model, inputs))
+    _, cache = model.run_with_cache(inputs)
+    for layer in range(2):
+        pattern = cache[f"blocks.{layer}.attn.hook_pattern"].double()[:, :, 1:]  # queries that see two keys
+        nats = -torch.xlogy(pattern, pattern).sum(-1)
+        rest = pattern[:, :, 1:, 1:] / pattern[:, :, 1:, 1:].sum(-1, keepdim=True)
+        others = -torch.xlogy(rest, rest).sum(-1) / torch.arange(2, TASK.n_ctx).log()
+        expected = {
+            "effective_keys_mean": nats.exp().mean(-1),
+            "entropy_nats_min": nats.amin(-1),
+            "top1_mass_max": pattern.amax(-1).amax(-1),
+            "sink_mass": pattern[..., 0].mean(-1),
+            "sink_excluded_min": others.amin(-1),
+        }
+        for name, values in expected.items():
+            torch.testing.assert_close(found[name][layer].double(), values.mean(0), atol=1e-4, rtol=1e-4, msg=name)
+
+
+def test_an_encoder_sees_every_key(batch):
+    model, inputs = trained_for(30, 1), batch.inputs[:3]
+    everywhere, causal = (head_metrics(model, inputs, ["mean"], causal)["mean"] for causal in (False, True))
+    assert (everywhere < causal).all()  # the same entropies by a larger logarithm

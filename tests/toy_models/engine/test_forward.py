@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
-from toy_models.engine.forward import Dropout, HookedForward, attention_keep
+from toy_models.engine.forward import Dropout, HookedForward, attention_keep, choose_forward
 from toy_models.parity.task import Parity
 
 TASK = Parity(n=6, k=2)
@@ -92,3 +92,16 @@ def test_hooks_are_gone_afterwards(model, batch):
 def test_impossible_probabilities_are_refused(name, value):
     with pytest.raises(ValueError, match=rf"{name} dropout must be in \[0, 1\)"):
         Dropout(**{name: value})
+
+
+def test_a_model_that_is_read_otherwise_takes_the_hooked_forward(model, batch):
+    def negated(output, positions):
+        return -output[:, positions]
+
+    one_layer = hooked_decoder(DecoderConfig(1, 1, 16), TASK.d_vocab, TASK.n_ctx, seed=0)
+    generator = torch.Generator()
+    assert choose_forward(one_layer, TASK.n_ctx, Dropout(), generator).path == "sparse"
+    choice = choose_forward(one_layer, TASK.n_ctx, Dropout(), generator, negated)
+    assert choice.path == "hooked"
+    expected = -one_layer(batch.inputs)[:, batch.supervised]
+    assert torch.equal(choice.forward(batch.inputs, batch.supervised), expected)

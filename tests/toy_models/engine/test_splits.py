@@ -1,11 +1,14 @@
 """Held-out inputs are never trained on: every drawn sequence is compared with every held-out one, token by token."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 
 from toy_models.engine.decoder import DecoderConfig
 from toy_models.engine.splits import held_out, sequence_keys, training_sample
 from toy_models.engine.training import TrainConfig, Trainer
+from toy_models.incontext.task import IncontextCot
 from toy_models.parity.task import Parity
 from toy_models.task import Batch
 
@@ -49,13 +52,13 @@ def test_a_whole_training_run_never_sees_them(dataset_size):
         stop_when_perfect=False,
     )  # fmt: skip
     trainer = Trainer(Parity(n=6, k=2), DecoderConfig(1, 1, 8), config)
-    seen, step = [], trainer._step
+    seen, update = [], trainer._update
 
     def watched(batch: Batch) -> None:
         seen.extend(sequences(batch))
-        step(batch)
+        update(batch)
 
-    trainer._step = watched
+    trainer._update = watched
     trainer.evaluate()
     while not trainer.finished:
         trainer.train_until_evaluation()
@@ -98,3 +101,35 @@ def test_too_few_inputs_for_disjoint_splits():
 def test_empty_splits_are_refused(sizes):
     with pytest.raises(ValueError, match="at least one validation and one test"):
         held_out(Parity(n=6, k=2), *sizes, seed=0)
+
+
+def test_vectors_are_told_apart_by_their_bits():
+    """Patterns are unit vectors: as integers all their numbers would be zero, and every prompt the same."""
+    task = IncontextCot(d_x=12, n_patterns=6, n_testing=4, n_steps=2, n_examples=4)
+    batch = task.sample(300, torch.Generator().manual_seed(0))
+    rows = [tuple(row) for row in batch.inputs.flatten(1).tolist()]
+    assert len(set(rows)) > 200
+    assert len(set(sequence_keys(batch).tolist())) == len(set(rows))
+    assert len(held_out(task, 64, 64, seed=0).keys) == 128
+    minus = Batch(-torch.zeros(1, 2, 3), batch.targets[:1, :2])
+    plus = Batch(torch.zeros(1, 2, 3), batch.targets[:1, :2])
+    assert torch.equal(sequence_keys(minus), sequence_keys(plus)), "-0 and 0 are the same number"
+
+
+@dataclass(frozen=True)
+class Repeating(Parity):
+    """Says that it has many inputs and draws only four."""
+
+    def sample(self, n: int, generator: torch.Generator) -> Batch:
+        batch = super().sample(n, generator)
+        few = super().sample(4, torch.Generator().manual_seed(0))
+        return few[torch.arange(len(batch)) % 4]
+
+
+def test_a_search_that_finds_nothing_new_ends():
+    task = Repeating(n=10, k=2)
+    with pytest.raises(ValueError, match=r"found 4 distinct sequences of the 16 to hold out.*--n-validation"):
+        held_out(task, 8, 8, seed=0)
+    keys = sequence_keys(task.sample(4, torch.Generator())).sort().values
+    with pytest.raises(ValueError, match=r"found 0 of 5 training sequences that are not held out"):
+        training_sample(task, 5, keys, torch.Generator().manual_seed(1))

@@ -14,9 +14,10 @@ import torch.nn.functional as F
 
 from interp.cli import main
 from probes.base import checkpoint
-from toy_models.engine.decoder import DecoderConfig, weights
+from toy_models.engine.decoder import DecoderConfig
 from toy_models.engine.forward import Dropout, HookedForward
 from toy_models.engine.training import TrainConfig, Trainer, TrainingDiverged, train
+from toy_models.engine.weights import weights
 from toy_models.parity.task import Parity
 
 TASK, DECODER = Parity(n=7, k=2), DecoderConfig(1, 2, 16)
@@ -222,7 +223,7 @@ def test_the_loss_follows_a_plain_loop_with_the_hooked_model():
         adam.zero_grad()
         loss.backward()
         adam.step()
-        trainer._step(trainer._next_batch())
+        trainer._update(trainer._next_batch())
         assert trainer.losses[-1] == pytest.approx(loss.item(), abs=1e-4)
 
 
@@ -231,7 +232,7 @@ def test_the_learning_rate_falls_linearly_to_zero():
     trainer.evaluate()
     rates = []
     while trainer.samples < CONFIG.budget:
-        trainer._step(trainer._next_batch())
+        trainer._update(trainer._next_batch())
         rates.append(trainer.optimiser.param_groups[0]["lr"])
     assert rates == pytest.approx([3e-3 * (1 - i / 16) for i in range(16)])
 
@@ -243,7 +244,7 @@ def test_multi_pass_sees_every_sample_once_per_epoch_in_a_new_order():
     while trainer.samples < 150:
         batch = trainer._next_batch()
         seen += [tuple(row) for row in batch.inputs.tolist()]
-        trainer._step(batch)
+        trainer._update(batch)
     assert trainer.dataset is not None
     dataset = sorted(tuple(row) for row in trainer.dataset.inputs.tolist())
     epochs = [seen[0:50], seen[50:100], seen[100:150]]

@@ -105,11 +105,11 @@ def test_the_construction_is_a_snapshot_without_error():
     assert max(found.loss) == pytest.approx(float(torch.tensor(1 + 4 * torch.e**-1).log()), abs=1e-4)
 
 
-@pytest.mark.parametrize("update", ["own", "all"])
-def test_a_curriculum_teaches_one_hop_per_stage(update):
+@pytest.mark.parametrize("moves", ["own", "all"])
+def test_a_curriculum_teaches_one_hop_per_stage(moves):
     toy, model = task(4, 4), KFoldTheory(4, 4)
     test = examples(toy, 30, generator(1))
-    found = stagewise(model, toy, 400, 30.0 * 16**2, generator(), test, update=update)
+    found = list(stagewise(model, toy, 400, 30.0 * 16**2, generator(), test, moves=moves))
     assert [s.trained for s in found] == ["nothing", *["W_KQ", "readout"] * 3]
     for stage in range(3):
         assert found[2 * stage].error[stage] > 0.6
@@ -120,7 +120,7 @@ def test_a_curriculum_teaches_one_hop_per_stage(update):
 def test_a_mixture_teaches_layer_t_at_step_t():
     toy, model = task(4, 4), KFoldTheory(4, 4)
     test = examples(toy, 30, generator(1))
-    found = mixture(model, toy, 500, 30.0 * 16**2, generator(), test)
+    found = list(mixture(model, toy, 500, 30.0 * 16**2, generator(), test))
     assert [s.trained for s in found] == ["nothing", "W_KQ", "W_KQ", "W_KQ", "readout"]
     for step in range(3):
         assert found[step + 1].mass[step] > 0.9 > 0.2 > found[step].mass[step]
@@ -141,7 +141,8 @@ def test_the_hardest_hop_alone_teaches_nothing():
 
 def test_a_failed_stage_can_end_the_run():
     toy, model = task(4, 4), KFoldTheory(4, 4)
-    found = stagewise(model, toy, 2, 30.0 * 16**2, generator(), examples(toy, 10, generator(1)), stop_above=0.01)
+    test = examples(toy, 10, generator(1))
+    found = list(stagewise(model, toy, 2, 30.0 * 16**2, generator(), test, stop_above=0.01))
     assert len(found) == 3
 
 

@@ -36,6 +36,13 @@ def dense_forward(key_query, readouts, values, k: int, n: int):
     return torch.stack(outputs)
 
 
+def dense_key_query(model: KFoldTheory, layer: int) -> torch.Tensor:
+    """W_KQ of a layer as the d x d matrix of the paper, zeros included."""
+    weight = model.blocks[layer].attn.W_KQ.detach()
+    rest = model.cfg.d_model - len(weight)
+    return F.pad(weight, (0, rest, 0, rest))
+
+
 def randomised(k: int, n: int) -> KFoldTheory:
     model = KFoldTheory(k, n, dtype=torch.float64)
     generator = torch.Generator().manual_seed(1)
@@ -49,7 +56,7 @@ def randomised(k: int, n: int) -> KFoldTheory:
 def test_the_block_form_equals_the_dense_model_with_its_gradients(k, n):
     model = randomised(k, n)
     _, batch = data(k, n)
-    dense = [model.dense_key_query(layer).requires_grad_() for layer in range(model.n_layers)]
+    dense = [dense_key_query(model, layer).requires_grad_() for layer in range(model.n_layers)]
     readouts = model.readout.detach().flatten(1, 3).requires_grad_()
     expected = dense_forward(dense, readouts, batch.values, k, n)
     found = model(batch.values)

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from toy_models.lego import theory_model as lego_theory
 from toy_models.lego.task import ANSWERED, STATE, Lego
-from toy_models.lego.theory_model import LegoTheory, LegoTheoryConfig, _ActiveSum, smoothed_relu
+from toy_models.lego.theory_model import LegoTheory, LegoTheoryConfig, _ActiveSum
 from toy_models.lego.theory_training import state_loss
 
 TASK = Lego(group="C2", length=3, n_variables=5, permuted=True)
@@ -93,6 +93,11 @@ def test_the_loss_is_that_of_the_models_own_softmax():
         logits = model(clauses)[:, 3 + answer, STATE]
         expected = F.cross_entropy(logits, clauses[:, 4 + answer, STATE])
         torch.testing.assert_close(state_loss(model, clauses, answer), expected)
+
+
+def smoothed_relu(x: torch.Tensor, rho: float, power: int) -> torch.Tensor:
+    """sReLU (Definition 3.4)."""
+    return (x.clamp(0, rho) / rho) ** power * (rho / power) + torch.relu(x - rho)
 
 
 def test_the_smoothed_relu_by_its_branches():

@@ -10,7 +10,7 @@ from toy_models.lego.theory_model import LegoTheory, LegoTheoryConfig
 from toy_models.lego.theory_training import (
     Descent,
     all_right,
-    attention_steps,
+    attention_updates,
     entries,
     routing,
     self_labelled,
@@ -20,7 +20,7 @@ from toy_models.lego.theory_training import (
 )
 
 TASK = Lego(group="C3", length=2, n_variables=12)
-STATES, VARIABLES = Descent(lr=10.0, n_steps=120, batch=72), Descent(lr=2.0, n_steps=60, batch=72)
+STATES, VARIABLES = Descent(lr=10.0, n_updates=120, batch=72), Descent(lr=2.0, n_updates=60, batch=72)
 
 
 def stream(seed: int) -> torch.Generator:
@@ -44,7 +44,7 @@ def one_step() -> LegoTheory:
 def routed(one_step) -> LegoTheory:
     """A model after stage 2, with a long way to go."""
     model = copy.deepcopy(one_step)
-    list(attention_steps(model, TASK, [0, 1], Descent(lr=0.5, n_steps=60, batch=72), stream(3)))
+    list(attention_updates(model, TASK, [0, 1], Descent(lr=0.5, n_updates=60, batch=72), stream(3)))
     return model
 
 
@@ -68,7 +68,7 @@ def test_stage_1_learns_one_step_and_touches_its_own_slot_alone(one_step):
 
 def test_the_blanks_can_be_learned_too():
     model = fresh()
-    loss = train_slot(model, TASK, 0, Descent(lr=4.0, n_steps=30, batch=32), stream(4))
+    loss = train_slot(model, TASK, 0, Descent(lr=4.0, n_updates=30, batch=32), stream(4))
     assert loss < 0.2
     clauses = replace(TASK, length=1).sample(50, stream(5)).inputs
     assert (model(clauses)[:, 1, 0].argmax(-1) == 0).all()
@@ -76,7 +76,7 @@ def test_the_blanks_can_be_learned_too():
 
 def test_a_step_of_stage_1_is_gradient_descent_on_w():
     model, reference = fresh(), fresh()
-    train_slot(model, TASK, ANSWERED, Descent(lr=0.5, n_steps=1, batch=16), stream(6))
+    train_slot(model, TASK, ANSWERED, Descent(lr=0.5, n_updates=1, batch=16), stream(6))
     clauses = replace(TASK, length=1).sample(16, stream(6)).inputs
     loss = F.cross_entropy(reference(clauses)[:, 1, ANSWERED], clauses[:, 2, ANSWERED])
     (gradient,) = torch.autograd.grad(loss, reference.mlp.W)
@@ -85,7 +85,7 @@ def test_a_step_of_stage_1_is_gradient_descent_on_w():
 
 def test_a_step_of_stage_2_is_gradient_descent_on_q(one_step):
     model, reference = copy.deepcopy(one_step), copy.deepcopy(one_step)
-    (found,) = attention_steps(model, TASK, [0, 1], Descent(lr=0.5, n_steps=1, batch=16), stream(7))
+    (found,) = attention_updates(model, TASK, [0, 1], Descent(lr=0.5, n_updates=1, batch=16), stream(7))
     clauses = TASK.sample(16, stream(7)).inputs
     logits = reference(clauses)[:, 2:4, STATE]
     loss = F.cross_entropy(logits[:, 0], clauses[:, 3, STATE]) + F.cross_entropy(logits[:, 1], clauses[:, 4, STATE])
@@ -132,7 +132,7 @@ def test_routing_is_the_attention_on_the_dependencies(routed):
 
 
 def test_a_stage_of_self_training_stops_at_its_bound(routed):
-    task, descent = replace(TASK, length=4), Descent(lr=0.1, n_steps=40, batch=72)
+    task, descent = replace(TASK, length=4), Descent(lr=0.1, n_updates=40, batch=72)
     model = copy.deepcopy(routed)
     steps, loss = self_train(model, task, 0.0, descent, stream(13), teacher=routed)
     assert steps == 40
@@ -141,7 +141,7 @@ def test_a_stage_of_self_training_stops_at_its_bound(routed):
     assert self_train(stopped, task, 10.0, descent, stream(13), teacher=routed)[0] == 0
     assert torch.equal(stopped.attn.Q_43, routed.attn.Q_43)
     halfway = copy.deepcopy(routed)
-    start = next(iter(attention_steps(halfway, task, [1], descent, stream(13), routed)))
+    start = next(iter(attention_updates(halfway, task, [1], descent, stream(13), routed)))
     steps, found = self_train(halfway, task, (start + loss) / 2, descent, stream(13), teacher=routed)
     assert 0 < steps < 40
     assert found <= (start + loss) / 2
@@ -151,9 +151,9 @@ def test_self_training_believes_its_teacher(one_step):
     """A step with a teacher is the step on the teacher's labels, wrong as they are before any training."""
     labelled = self_labelled(fresh(), TASK.sample(16, stream(15)).inputs, 2)
     assert (labelled != TASK.sample(16, stream(15)).inputs).any()
-    descent = Descent(lr=0.1, n_steps=1, batch=16)
+    descent = Descent(lr=0.1, n_updates=1, batch=16)
     model = copy.deepcopy(one_step)
-    (found,) = attention_steps(model, TASK, [1], descent, stream(15), teacher=fresh())
+    (found,) = attention_updates(model, TASK, [1], descent, stream(15), teacher=fresh())
     assert found == pytest.approx(state_loss(one_step, labelled, 1).item(), rel=1e-6)
 
 
@@ -167,5 +167,5 @@ def test_entries_by_hand():
 
 
 def test_impossible_descents_are_refused():
-    with pytest.raises(ValueError, match="positive lr, steps and sentences"):
-        Descent(lr=0.0, n_steps=1, batch=1)
+    with pytest.raises(ValueError, match="positive lr, updates and sentences"):
+        Descent(lr=0.0, n_updates=1, batch=1)

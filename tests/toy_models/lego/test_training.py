@@ -52,7 +52,7 @@ def test_a_stage_can_move_the_attention_alone():
 def test_the_same_seed_gives_the_same_bits_and_points_change_nothing():
     stages = (Stage(1, 6, 1e-2, 0.0, 8), Stage(2, 6, 1e-2, 1e-2, 8))
     seen = []
-    first = train_lego(TASK, SMALL, stages, 0, at=[2, 8], on_point=lambda p, _: seen.append((p.step, p.stage)))
+    first = train_lego(TASK, SMALL, stages, 0, at=[2, 8], on_point=lambda p, _: seen.append((p.update, p.stage)))
     again, other = train_lego(TASK, SMALL, stages, 0), train_lego(TASK, SMALL, stages, 1)
     assert seen == [(2, 0), (6, 0), (8, 1), (12, 1)]
     assert not moved(weights(first), weights(again))
@@ -102,7 +102,7 @@ def test_a_self_labelled_stage_learns_from_the_model_as_it_was():
     assert 0 <= accuracy < 1
 
 
-@pytest.mark.parametrize("wrong", [{"length": 0}, {"steps": 0}, {"lr": -1.0}, {"attention_lr": float("nan")}])
+@pytest.mark.parametrize("wrong", [{"length": 0}, {"updates": 0}, {"lr": -1.0}, {"attention_lr": float("nan")}])
 def test_impossible_stages_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Stage(**wrong)

@@ -73,7 +73,7 @@ def test_the_hooks_have_the_standard_names_and_work():
     assert torch.allclose(pattern.sum(-1), torch.ones(20, 1, TASK.n_ctx).double())
     assert not pattern.triu(1).any()
     assert cache["hook_embed"].shape == (20, TASK.n_ctx, 12)
-    assert torch.equal(cache["blocks.0.hook_mlp_out"], outputs)
+    assert torch.equal(cache["blocks.0.hook_mlp_out"][..., 0], outputs)
     assert torch.equal(attention_patterns(block, inputs)[0], pattern)
 
     uniform = lambda value, hook: torch.ones_like(value).tril() / torch.arange(1, TASK.n_ctx + 1)[:, None]  # noqa: E731

@@ -16,7 +16,7 @@ from toy_models.parity.three_steps import (
     hinge_loss,
     initial_block,
     lr_for_score,
-    sgd_step,
+    sgd_update,
     step_accuracy,
     worst_margin,
 )
@@ -55,7 +55,7 @@ def trained(steps: int = 3) -> SimplifiedBlock:
     block = started(d_model=1024, m=256, eps=5.0)
     lr = lr_for_score(60.0, TASK.n, 256)
     for step in range(steps):
-        sgd_step(block, sampled(4096, seed=10 + step), lr if step < 2 else 4 * 5.0 * 256 / 3)
+        sgd_update(block, sampled(4096, seed=10 + step), lr if step < 2 else 4 * 5.0 * 256 / 3)
     return block
 
 
@@ -84,7 +84,7 @@ def test_the_fast_step_is_sgd_on_the_hooked_block(size):
     loss = hinge_loss(slow(batch.inputs)[:, batch.supervised], batch.answers)
     loss.backward()
     torch.optim.SGD(slow.parameters(), lr=lr).step()
-    assert sgd_step(fast, batch, lr) == pytest.approx(loss.item())
+    assert sgd_update(fast, batch, lr) == pytest.approx(loss.item())
     for name in ("A", "W"):
         assert (getattr(slow, name) - getattr(before, name)).abs().max() > 1e-3
         assert torch.allclose(getattr(fast, name), getattr(slow, name), atol=1e-12)
@@ -105,7 +105,7 @@ def test_the_first_step_is_lemmas_8_12_and_14():
             mean = block.embedding[torch.arange(i + 1), tokens[: i + 1]].mean(0)
             attended += torch.outer(gradient, mean)
     with torch.enable_grad():
-        sgd_step(block, batch, lr)
+        sgd_update(block, batch, lr)
     assert not block.A.any()
     change = block.W - before.W
     assert torch.allclose(change[:, :d_model], -lr * token_part / 300, atol=1e-12)
@@ -126,7 +126,7 @@ def test_three_steps_learn_a_small_problem_phase_by_phase():
 def test_the_first_secret_bit_leaks_into_every_later_step():
     """Lemma 18's cancellation misses the first step: twice the influence of S[i], times i / (n + 1)."""
     block = started(d_model=4096, m=1024)
-    sgd_step(block, sampled(20_000), 100.0)
+    sgd_update(block, sampled(20_000), 100.0)
     expected = sum(2 * i / (TASK.n + 1) for i in (TASK.n + 2, TASK.n + 3)) / 2
     assert correlation(block, TASK).first_over_own == pytest.approx(expected, rel=0.15)
     assert correlation(block, TASK).hit == pytest.approx(1 / 5)  # only the first step's one reachable case

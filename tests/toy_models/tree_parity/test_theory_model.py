@@ -175,7 +175,8 @@ def test_hooks_stand_in_the_path_of_the_answer():
     before = model(inputs)
     assert set(model.hook_dict) == {
         "hook_embed", "blocks.0.attn.hook_attn_scores", "blocks.0.attn.hook_pattern", "blocks.0.attn.hook_z",
-        "blocks.0.mlp.hook_pre", "blocks.0.mlp.hook_post",
+        "blocks.0.attn.hook_v", "blocks.0.mlp.hook_pre", "blocks.0.mlp.hook_post", "blocks.0.hook_resid_pre",
+        "blocks.0.hook_attn_out", "blocks.0.hook_mlp_out", "blocks.0.hook_resid_post",
     }  # fmt: skip
     for name in model.hook_dict:
         changed = model.run_with_hooks(inputs, fwd_hooks=[(name, lambda value, hook: value * 0.3)])

@@ -11,7 +11,7 @@ from toy_models.tree_parity.links import LINKS
 from toy_models.tree_parity.signal import LOSSES, signal_to_noise
 from toy_models.tree_parity.task import TreeParity
 from toy_models.tree_parity.theory_model import PositionAttention
-from toy_models.tree_parity.training import REGIMES, answers, clear_step, sgd, solve_levels
+from toy_models.tree_parity.training import REGIMES, answers, clear_rate, sgd, solve_levels
 
 LINK = LINKS["piecewise"]
 
@@ -81,10 +81,10 @@ def test_theorem_7_without_rounding_moves_every_open_weight():
     assert free[:, 4:].ne(0).any()
 
 
-def test_the_clear_step_keeps_every_level_away_from_half_integers():
+def test_the_clear_rate_keeps_every_level_away_from_half_integers():
     trees = forest(d=16, k=8, seeds=3)
     sample = Sample.draw(16, 65_536, streams(0, 3))
-    eta = clear_step(trees, sample, LINK, 1.2 * 16**2, 2.4 * 16**2)
+    eta = clear_rate(trees, sample, LINK, 1.2 * 16**2, 2.4 * 16**2)
     assert 1.2 * 16**2 <= eta <= 2.4 * 16**2
     (_, gradient), *_ = forced_gradients(torch.zeros(3, 7, 22), trees, sample, LINK, "level")
     children = -gradient.gather(-1, trees.children)
@@ -96,7 +96,7 @@ def test_the_clear_step_keeps_every_level_away_from_half_integers():
 def run_sgd(regime: str, seeds: int = 2, **options):
     trees = forest(d=16, k=8, seeds=seeds)
     defaults = {
-        "eta": 0.01 * 16**2, "link": LINK, "n_steps": 60, "batch_size": 512, "eval_every": 20,
+        "eta": 0.01 * 16**2, "link": LINK, "n_updates": 60, "batch_size": 512, "eval_every": 20,
         "check": Filter(1.8), "n_augmented": 16,
     }  # fmt: skip
     return list(sgd(trees, regime, held_out(trees), streams(0, seeds), **{**defaults, **options}))
@@ -105,7 +105,7 @@ def run_sgd(regime: str, seeds: int = 2, **options):
 @pytest.mark.parametrize("regime", REGIMES)
 def test_sgd_learns_from_every_node_and_not_from_the_root(regime):
     history = run_sgd(regime)
-    assert [at.step for at in history] == [0, 20, 40, 60]
+    assert [at.update for at in history] == [0, 20, 40, 60]
     if regime == "direct":
         assert history[-1].loss.min() > 0.4
     else:  # at this size even without the filter; the claim is about (64, 32)
@@ -115,7 +115,7 @@ def test_sgd_learns_from_every_node_and_not_from_the_root(regime):
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_a_seed_trains_the_same_in_any_batch_of_seeds(regime):
-    together, alone = run_sgd(regime, seeds=2, n_steps=20), run_sgd(regime, seeds=1, n_steps=20)
+    together, alone = run_sgd(regime, seeds=2, n_updates=20), run_sgd(regime, seeds=1, n_updates=20)
     torch.testing.assert_close(together[-1].weights[:1], alone[-1].weights, atol=1e-4, rtol=1e-4)
 
 

@@ -77,7 +77,7 @@ def test_runs_are_evaluated_evenly_and_train_all_their_stages():
     run = LegoRun(first=10, steps=6, evaluations=3)
     assert evaluation_steps(run) == [12, 14, 16]
     seen = []
-    trained(RUN, [5], lambda point, _: seen.append((point.step, point.stage)))
+    trained(RUN, [5], lambda point, _: seen.append((point.update, point.stage)))
     assert seen == [(3, 0), (5, 1), (7, 1)]
     assert STANDARD.decoder.residual
     assert not LegoRun().decoder.residual
