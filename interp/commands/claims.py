@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 USAGE = """usage: cotlens claims list [--json FILE]
        cotlens claims show ID
        cotlens claims run ID... [--preset smoke|cpu|paper] [--seeds N] [--out DIR] [--resume] [--workers N]
-       cotlens claims judge ID... | all [--write]
+       cotlens claims judge ID... | DIR... | all [--write]
        cotlens claims declare ID... [--preset cpu|paper] [--seeds N] [--first-unit N]
        cotlens claims severity ID... | all [--draws N]
 
@@ -79,7 +79,7 @@ class Judge:
     """Compute verdicts anew from published rows, and compare them with the published ones."""
 
     ids: tyro.conf.Positional[tuple[str, ...]] = ("all",)
-    """Claim ids, or all that are published."""
+    """Claim ids, directories such as results/wen2024/fig2, or all that are published."""
     results: Path = RESULTS
     """Published results."""
     write: bool = False
