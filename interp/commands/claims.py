@@ -140,6 +140,7 @@ def run_claims(options: Run) -> None:
     """Runs the claims one after another and prints verdicts and conclusions."""
     from rich.console import Console
 
+    from interp.commands.claims_ledger import write_pages
     from interp.core.ledger import enter, stored
     from interp.core.published import publish
     from interp.core.reproduce import command
@@ -180,6 +181,8 @@ def run_claims(options: Run) -> None:
         Console().print(verdict_table(record.judgement.verdicts, title=claim.id))
         print(f"{claim.id}: {record.judgement.conclusion} ({record.status}; {record.scale})")
         print(f"{record.judgement.finding}\n")
+    if options.record is not None:
+        write_pages(options.record)
     enter(ledger, directories)
     remove_leftovers(options.out)
     write_report([options.out], options.out / "report.html")

@@ -1,4 +1,4 @@
-"""What is in `results/`, for whoever loads it without CoTLens? A dataset card, and what the top README shows of it."""
+"""What is in `results/`, for whoever loads it? A dataset card, and what the top README shows of it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +57,7 @@ def dataset_card(found: Sequence["Published"]) -> str:
         [
             *("---", "pretty_name: CoTLens measurements", "license: mit", "configs:", *configs, "---", ""),
             *("# What CoTLens measured", ""),
-            "One folder for each claim: the rows that its judge reads, the judgement, figures, provenance and a page.",
+            "One folder for each claim: the rows that its judge reads, its judgement, figures, provenance, a page.",
             "`cotlens claims judge all` computes every judgement anew from these rows, without a model.",
             *("", paper_lines(found), "", "## Loading", "", "```python", "from datasets import load_dataset", ""),
             f'rows = load_dataset("parquet", data_files="results/{example}/rows.parquet")["train"]',
