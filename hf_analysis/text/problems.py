@@ -7,7 +7,7 @@ ends in `#### N`, as in GSM8K.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -18,6 +18,7 @@ from probes.base.lazy import collector_paused
 
 MARKER = "####"
 _NUMBER = r"[-+−]?\s*\$?\s*[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?"
+_BUILTIN = re.compile(r"gsm-symbolic-(-?\d{1,9})-(\d{5,6})", flags=re.ASCII)
 _SYMBOLIC_SUFFIX = " Give the result as your final answer. Do not include units."
 
 
@@ -49,6 +50,23 @@ def load_problems(
     if not problems:
         raise ValueError(f"--data {source}: holds no problem")
     return problems
+
+
+def clusters(identities: Sequence[str]) -> list[str]:
+    """For each problem, by its id, the set of problems that it is not independent of.
+
+    Built-in problems are made from 85 templates: those of one template differ in names and numbers only. Any other
+    problem is a cluster of its own.
+    """
+    places = {name: found for name in identities if (found := _BUILTIN.fullmatch(name)) and int(found[2]) > 0}
+    most: dict[int, int] = {}
+    for found in places.values():
+        most[int(found[1])] = max(int(found[2]), most.get(int(found[1]), 0))
+    templates = {seed: _symbolic(n, seed).task_indices for seed, n in most.items()}
+    labels = {
+        name: f"gsm-symbolic template {templates[int(found[1])][int(found[2]) - 1]}" for name, found in places.items()
+    }
+    return [labels.get(name, name) for name in identities]
 
 
 def final_answer(solution: str) -> str:
@@ -209,11 +227,15 @@ def _hub(name: str, split: str, offline: bool) -> Iterator[tuple[str, Any]]:
         yield f"{name} [{split}], record {n}", record
 
 
-def _builtin(n: int, seed: int) -> list[Problem]:
+def _symbolic(n: int, seed: int) -> Any:
+    """reasoning-gym's dataset; its first problems, and their templates, do not depend on n."""
     with collector_paused():  # it imports all of its tasks
         import reasoning_gym
 
-    dataset = reasoning_gym.create_dataset("gsm_symbolic", size=n, seed=seed)
+    return reasoning_gym.create_dataset("gsm_symbolic", size=n, seed=seed)
+
+
+def _builtin(n: int, seed: int) -> list[Problem]:
     records = (
         (
             f"builtin (seed {seed}), problem {i}",
@@ -223,6 +245,6 @@ def _builtin(n: int, seed: int) -> list[Problem]:
                 "answer": entry["metadata"]["answer_cot"],
             },
         )
-        for i, entry in enumerate(dataset, start=1)
+        for i, entry in enumerate(_symbolic(n, seed), start=1)
     )
     return _from_records(records, "builtin")
