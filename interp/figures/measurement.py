@@ -46,7 +46,8 @@ def head_contrasts(rows: pd.DataFrame, metric: Metric) -> tuple[dict[str, Contra
         first_side = in_words(sides[0][0], runs)
         for first, second in sides:
             if first == sides[0][0]:
-                found[f"{shown.name}: {first_side} −\n{in_words(second, runs)}"] = contrast(rows, first, second)
+                title = f"{shown.name}, {scope} tokens\n{first_side} − {in_words(second, runs)}"
+                found[title] = contrast(rows, first, second)
     return found, first_side
 
 
@@ -68,8 +69,9 @@ def forest(effects: Sequence[Effect]) -> Figure:
                 chosen = [effect for effect in effects if (effect.metric, effect.scope) == (metric, scope)]
                 _marks(axes, chosen, compared, scope, 0.16 * (number - (len(scopes) - 1) / 2), STYLES[number % 2])
             axes.set_title(metric, fontsize=9)
-        grid[0].set_yticks(range(len(compared)), [f"{first} − {second}" for first, second in compared], fontsize=8)
-        grid[0].invert_yaxis()
+            axes.tick_params(labelsize=8)
+        grid[0].set_yticks(range(len(compared)), [f"{first} − {second}" for first, second in compared])
+        grid[0].set_ylim(len(compared) - 0.5, -0.5)
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper right", ncols=len(scopes))
         one = effects[0]
         n = f"{one.problems} problems" if one.unit == "problems" else f"{one.problems} problems in {one.n} clusters"
