@@ -1,5 +1,6 @@
 """Problems: the answer parser, the sources, and one clear line for every malformed record."""
 
+import difflib
 import json
 
 import pandas as pd
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from hf_analysis.text.problems import (
     Problem,
+    clusters,
     final_answer,
     load_problems,
     paper_answer,
@@ -176,3 +178,28 @@ def test_builtin_problems_are_seeded_and_well_formed():
     for problem in first:
         assert problem.answer == final_answer(problem.solution)
         assert "Do not include units" not in problem.question
+
+
+def test_builtin_problems_of_one_template_are_one_cluster():
+
+    problems = {problem.id: problem.question for problem in load_problems("builtin", limit=24)}
+    found = dict(zip(problems, clusters(list(problems))))
+    assert len(set(found.values())) == 21  # templates 70, 88 and 89 come twice
+    for label in set(found.values()):
+        members = [problems[name] for name in problems if found[name] == label]
+        if len(members) == 2:
+            assert difflib.SequenceMatcher(None, *(text.split() for text in members)).ratio() > 0.6
+    late = clusters(["gsm-symbolic-0-00014", "gsm-symbolic-0-00002", "gsm-symbolic-1-00002"])
+    assert late[0] == late[1] == found["gsm-symbolic-0-00002"]
+    assert late[2] != late[1]
+
+
+def test_other_problems_are_clusters_of_their_own():
+    names = [
+        "openai_gsm8k-00001",
+        "openai_gsm8k-00002",
+        "gsm-symbolic-0-00000",
+        "gsm-symbolic-x-00001",
+        "gsm-symbolic",
+    ]
+    assert clusters(names) == names
