@@ -55,6 +55,7 @@ def load_problems(
     return problems
 
 
+@cache
 def template_of(problem_id: str) -> str:
     """What a problem shares with others: the template of a built-in one; any other problem is alone, with its id.
 

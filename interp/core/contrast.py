@@ -107,11 +107,10 @@ def contrast(rows: pd.DataFrame, first: Side, second: Side) -> Contrast:
 
 def _cube(rows: pd.DataFrame, side: Side) -> tuple[pd.Index, Float[np.ndarray, "problem layer head"]]:
     """The side's problems, sorted, and its values."""
-    chosen = rows[
-        (rows["condition"] == side.condition) & (rows["metric"] == side.metric) & (rows["scope"] == side.scope)
-    ]
+    of_side = (rows["condition"] == side.condition) & (rows["metric"] == side.metric) & (rows["scope"] == side.scope)
     if side.run is not None:
-        chosen = chosen[chosen["run"] == side.run]
+        of_side &= rows["run"] == side.run
+    chosen = rows.loc[of_side, ["unit", "layer", "head", "value"]]
     if chosen.empty:
         known = {name: ", ".join(sorted(rows[name].unique())) for name in ("condition", "metric", "scope")}
         has = "; ".join(f"the {name}s {values}" for name, values in known.items())

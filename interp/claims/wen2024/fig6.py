@@ -124,6 +124,7 @@ def measure_shard(item: Item, work: Path) -> pd.DataFrame:
 def summary(rows: pd.DataFrame) -> dict[str, Contrast]:
     """By part, the two sides paired by problem, if both were measured."""
     measured = set(rows.groupby(["condition", "metric", "scope"]).groups)
+    rows = published(rows)
     return {
         key: contrast(rows, of.first, of.second)
         for key, of in COMPARISONS.items()
@@ -173,10 +174,8 @@ def _heads_note(contrasts: Mapping[str, Contrast], key: str) -> str:
 
 def published(rows: pd.DataFrame) -> pd.DataFrame:
     """The sides of the comparisons."""
-    read = {
-        (side.condition, side.metric, side.scope) for of in COMPARISONS.values() for side in (of.first, of.second)
-    }
-    return rows[pd.MultiIndex.from_frame(rows[["condition", "metric", "scope"]]).isin(read)]
+    compared = [side for of in COMPARISONS.values() for side in (of.first, of.second)]
+    return read_of(rows, {(side.condition, side.metric, side.scope) for side in compared})
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
@@ -204,10 +203,9 @@ def _world(**changes: float) -> Callable[[np.random.Generator], pd.DataFrame]:
         noise = dict(zip(COMPARISONS, deviations(generator, units, (len(COMPARISONS),), 0.03, 0.01)))
         values = {}
         for key, of in COMPARISONS.items():
-            for side, shift in ((of.first, 0.0), (of.second, noise[key] - changes[key])):
-                values.setdefault(
-                    ("model", side.condition, side.metric, side.scope), 0.3 + shift + np.zeros(len(units))
-                )
+            other = 0.3 - changes[key] + noise[key]
+            for side, entropy in ((of.first, np.full(len(units), 0.3)), (of.second, other)):
+                values.setdefault(("model", side.condition, side.metric, side.scope), entropy)
         return simulated_entropies(units, values)
 
     return rows
