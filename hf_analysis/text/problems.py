@@ -7,18 +7,21 @@ ends in `#### N`, as in GSM8K.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from probes.base.lazy import collector_paused
 
 MARKER = "####"
 _NUMBER = r"[-+−]?\s*\$?\s*[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?"
-_BUILTIN = re.compile(r"gsm-symbolic-(-?\d{1,9})-(\d{5,6})", flags=re.ASCII)
+N_TEMPLATES = 85
+"""Templates that built-in problems are drawn from."""
 _SYMBOLIC_SUFFIX = " Give the result as your final answer. Do not include units."
 
 
@@ -52,21 +55,24 @@ def load_problems(
     return problems
 
 
-def clusters(identities: Sequence[str]) -> list[str]:
-    """For each problem, by its id, the set of problems that it is not independent of.
+@cache
+def template_of(problem_id: str) -> str:
+    """What a problem shares with others: the template of a built-in one; any other problem is alone, with its id.
 
-    Built-in problems are made from 85 templates: those of one template differ in names and numbers only. Any other
-    problem is a cluster of its own.
+    Problems of one template differ in names and numbers only, so they are one cluster. The generator draws all
+    templates first, from its seed; the seed and the place in its sequence stand in the id.
     """
-    places = {name: found for name in identities if (found := _BUILTIN.fullmatch(name)) and int(found[2]) > 0}
-    most: dict[int, int] = {}
-    for found in places.values():
-        most[int(found[1])] = max(int(found[2]), most.get(int(found[1]), 0))
-    templates = {seed: _symbolic(n, seed).task_indices for seed, n in most.items()}
-    labels = {
-        name: f"gsm-symbolic template {templates[int(found[1])][int(found[2]) - 1]}" for name, found in places.items()
-    }
-    return [labels.get(name, name) for name in identities]
+    found = re.fullmatch(r"gsm-symbolic-(-?\d+)-(\d{5,7})", problem_id, flags=re.ASCII)
+    if found is None or int(found[2]) == 0:
+        return problem_id
+    seed, place = int(found[1]), int(found[2])
+    return f"template {_templates(seed, 1000 * -(-place // 1000))[place - 1]}"
+
+
+@cache
+def _templates(seed: int, n: int) -> list[int]:
+    """The templates of the first n built-in problems, as reasoning-gym draws them."""
+    return Random(seed).choices(range(N_TEMPLATES), k=n)
 
 
 def final_answer(solution: str) -> str:
@@ -227,15 +233,11 @@ def _hub(name: str, split: str, offline: bool) -> Iterator[tuple[str, Any]]:
         yield f"{name} [{split}], record {n}", record
 
 
-def _symbolic(n: int, seed: int) -> Any:
-    """reasoning-gym's dataset; its first problems, and their templates, do not depend on n."""
+def _builtin(n: int, seed: int) -> list[Problem]:
     with collector_paused():  # it imports all of its tasks
         import reasoning_gym
 
-    return reasoning_gym.create_dataset("gsm_symbolic", size=n, seed=seed)
-
-
-def _builtin(n: int, seed: int) -> list[Problem]:
+    dataset = reasoning_gym.create_dataset("gsm_symbolic", size=n, seed=seed)
     records = (
         (
             f"builtin (seed {seed}), problem {i}",
@@ -245,6 +247,6 @@ def _builtin(n: int, seed: int) -> list[Problem]:
                 "answer": entry["metadata"]["answer_cot"],
             },
         )
-        for i, entry in enumerate(_symbolic(n, seed), start=1)
+        for i, entry in enumerate(dataset, start=1)
     )
     return _from_records(records, "builtin")

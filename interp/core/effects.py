@@ -7,16 +7,18 @@ declared number of problems.
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from hf_analysis.text.problems import clusters
-from interp.core.contrast import ALPHA, FEWEST_FOR_HEADS, Side, contrast
+from hf_analysis.text.problems import template_of
+from interp.core.contrast import ALPHA, FEWEST_FOR_HEADS, Contrast, Side, contrast
 from interp.core.verdict import number
+from interp.statistics import Interval, cautious_mean
 from probes.attention.statistics import find_metric
 from probes.base.atomic import read_json, write_json
 
@@ -80,7 +82,7 @@ def effects(rows: pd.DataFrame, level: float = 1 - ALPHA) -> list[Effect]:
 
     None where all problems are of one cluster: there is no interval.
     """
-    if len(set(clusters(list(rows["unit"].unique())))) < 2:
+    if len({template_of(unit) for unit in rows["unit"].unique()}) < 2:
         return []
     return [
         _effect(piece, first, second, level)
@@ -102,8 +104,7 @@ def _effect(rows: pd.DataFrame, first: Side, second: Side, level: float) -> Effe
     found = contrast(rows, first, second)
     metric, runs = find_metric(first.metric), set(rows["run"])
     statistic = metric.statistic
-    widest = math.inf if statistic.high is None else statistic.high - statistic.low
-    overall = found.overall(level, bounds=(-widest, widest))
+    overall = _overall(found, level, math.inf if statistic.high is None else statistic.high - statistic.low)
     lower, higher = found.head_shares() if found.n_clusters >= FEWEST_FOR_HEADS else (None, None)
     return Effect(
         metric=metric.name,
@@ -124,6 +125,15 @@ def _effect(rows: pd.DataFrame, first: Side, second: Side, level: float) -> Effe
         heads_lower=lower,
         heads_higher=higher,
     )
+
+
+def _overall(found: Contrast, level: float, widest: float) -> Interval:
+    """The mean difference, which is at most `widest`; problems that all agree say little about others."""
+    by_problem = found.differences.mean((1, 2))
+    if np.ptp(by_problem) == 0:
+        return cautious_mean(by_problem[: found.n_clusters], rng=0, level=level, bounds=(-widest, widest))
+    overall = found.overall(level)
+    return replace(overall, low=max(overall.low, -widest), high=min(overall.high, widest))
 
 
 def in_words(side: Side, runs: Collection[str]) -> str:

@@ -120,6 +120,44 @@ def paired_difference(
     return bootstrap_mean(differences, rng=rng, level=level, method=method, n_resamples=n_resamples)
 
 
+def clustered_mean(
+    values: Real[np.ndarray, "observation"],
+    clusters: Shaped[np.ndarray, "_"],
+    *,
+    rng: Rng,
+    level: Number = 0.95,
+) -> Interval:
+    """The mean over observations that come in clusters, with a two-sided interval for new clusters; n counts these.
+
+    mean +- t_{G-1} e, where e is the jackknife's standard error over the G clusters (`jackknife_error`). If every
+    observation is its own cluster: `bootstrap_mean`.
+    """
+    data = checked(values, "clustered_mean", at_least=2)
+    check_level(level)
+    error, n = jackknife_error(data, clusters)
+    if n == len(data):
+        return bootstrap_mean(data, rng=rng, level=level)
+    mean, half = float(data.mean()), float(stdtrit(n - 1, (1 + level) / 2) * error)
+    return Interval(mean, mean - half, mean + half, level, n, "t, clustered")
+
+
+def jackknife_error(values: Real[np.ndarray, "observation"], clusters: Shaped[np.ndarray, "_"]) -> tuple[float, int]:
+    """The standard error of the mean of clustered observations, and the number G of clusters, at least 2.
+
+    sqrt((G - 1) / G sum_g (mean without cluster g - mean)^2), called CR3 in regression: never too small on average,
+    and s / sqrt(n) if every observation is its own cluster.
+    """
+    if len(clusters) != len(values):
+        raise ValueError(f"jackknife_error: {len(clusters)} labels for {len(values)} observations; expected one each")
+    _, labels = np.unique(clusters, return_inverse=True)
+    sizes, totals = np.bincount(labels), np.bincount(labels, weights=values)
+    n = len(sizes)
+    if n < 2:
+        raise ValueError(f"jackknife_error: {n} cluster arrived, at least 2 are needed; add problems")
+    without = (totals.sum() - totals) / (len(values) - sizes)
+    return float(np.sqrt((n - 1) / n * ((without - np.mean(values)) ** 2).sum())), n
+
+
 def cluster_bootstrap(
     values: Real[np.ndarray, "observation *rest"],
     clusters: Shaped[np.ndarray, "_"],
@@ -156,46 +194,6 @@ def cluster_bootstrap(
         raise ValueError("cluster_bootstrap: the statistic is NaN on a resample; make it defined for every subset")
     low, high = central_range(replicates, expanded_tail(n, level))
     return Interval(value, low, high, level, n, "expanded percentile cluster bootstrap")
-
-
-def cluster_mean(
-    values: Real[np.ndarray, "observation"],
-    clusters: Shaped[np.ndarray, "_"],
-    *,
-    rng: Rng,
-    level: Number = 0.95,
-    bounds: tuple[Number, Number] = (-np.inf, np.inf),
-    n_resamples: int = 9999,
-) -> Interval:
-    """The mean over observations that come in clusters, such as problems made from templates; n counts clusters.
-
-    If no two observations share a cluster this is `cautious_mean`. Else, with sums S_c of m_c observations in G
-    clusters, below 20 clusters: mean +- t_{G-1} sqrt(G / (G - 1) sum_c (S_c - m_c mean)^2) / sum_c m_c, the
-    cluster-robust t interval; from 20 on the expanded percentile bootstrap of whole clusters. Clusters that agree in
-    their means say nothing about others: then it is `cautious_mean` of these.
-    """
-    data = checked(values, "cluster_mean", at_least=2)
-    if len(clusters) != len(data):
-        raise ValueError(f"cluster_mean: {len(clusters)} labels for {len(data)} observations; expected one each")
-    _, labels, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    n, mean, sums = len(sizes), float(data.mean()), np.bincount(labels, weights=data)
-    if n < 2:
-        raise ValueError(f"cluster_mean: {n} cluster arrived, at least 2 are needed; add problems of other kinds")
-    if n == len(data):
-        return cautious_mean(data, rng=rng, level=level, bounds=bounds)
-    low, high = bounds
-    if np.ptp(data) == 0 or np.ptp(sums / sizes) <= 1e-12 * np.abs(data).max():
-        common = np.full(n, np.clip(mean, low, high))
-        return cautious_mean(common, rng=rng, level=level, bounds=bounds)
-    check_level(level)
-    if n < FEWEST_FOR_BOOTSTRAP:
-        error = np.sqrt(n / (n - 1) * ((sums - sizes * mean) ** 2).sum()) / len(data)
-        half = float(stdtrit(n - 1, (1 + level) / 2) * error)
-        return Interval(mean, max(mean - half, low), min(mean + half, high), level, n, "cluster-robust t")
-    _check_resamples(n_resamples)
-    draws = np.random.default_rng(rng).integers(0, n, (n_resamples, n))
-    least, most = central_range(sums[draws].sum(1) / sizes[draws].sum(1), expanded_tail(n, level))
-    return Interval(mean, min(least, mean), max(most, mean), level, n, "expanded percentile cluster bootstrap")
 
 
 def expanded_tail(n: int, level: Number) -> float:

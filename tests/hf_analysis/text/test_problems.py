@@ -1,6 +1,5 @@
 """Problems: the answer parser, the sources, and one clear line for every malformed record."""
 
-import difflib
 import json
 
 import pandas as pd
@@ -9,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_analysis.text.problems import (
+    N_TEMPLATES,
     Problem,
-    clusters,
     final_answer,
     load_problems,
     paper_answer,
@@ -18,6 +17,7 @@ from hf_analysis.text.problems import (
     plain_number,
     same_number,
     stated_answer,
+    template_of,
     without_annotations,
 )
 
@@ -180,26 +180,17 @@ def test_builtin_problems_are_seeded_and_well_formed():
         assert "Do not include units" not in problem.question
 
 
-def test_builtin_problems_of_one_template_are_one_cluster():
+def test_the_template_of_a_built_in_problem_is_the_one_that_made_it():
+    import reasoning_gym
+    from reasoning_gym.arithmetic.gsm_symbolic.gsm_symbolic import tasks_ok
 
-    problems = {problem.id: problem.question for problem in load_problems("builtin", limit=24)}
-    found = dict(zip(problems, clusters(list(problems))))
-    assert len(set(found.values())) == 21  # templates 70, 88 and 89 come twice
-    for label in set(found.values()):
-        members = [problems[name] for name in problems if found[name] == label]
-        if len(members) == 2:
-            assert difflib.SequenceMatcher(None, *(text.split() for text in members)).ratio() > 0.6
-    late = clusters(["gsm-symbolic-0-00014", "gsm-symbolic-0-00002", "gsm-symbolic-1-00002"])
-    assert late[0] == late[1] == found["gsm-symbolic-0-00002"]
-    assert late[2] != late[1]
+    assert len(tasks_ok) == N_TEMPLATES
+    for seed in (0, 7, -1):
+        made_from = reasoning_gym.create_dataset("gsm_symbolic", size=1100, seed=seed).task_indices
+        found = [template_of(f"gsm-symbolic-{seed}-{place:05d}") for place in range(1, 1101)]
+        assert found == [f"template {tasks_ok.index(task)}" for task in made_from]
 
 
-def test_other_problems_are_clusters_of_their_own():
-    names = [
-        "openai_gsm8k-00001",
-        "openai_gsm8k-00002",
-        "gsm-symbolic-0-00000",
-        "gsm-symbolic-x-00001",
-        "gsm-symbolic",
-    ]
-    assert clusters(names) == names
+def test_any_other_problem_is_its_own_cluster():
+    for name in ("openai_gsm8k-00001", "gsm-symbolic-0-00000", "gsm-symbolic-0-99999999999", "gsm-symbolic-x-00001"):
+        assert template_of(name) == name

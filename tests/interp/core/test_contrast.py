@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interp.core.contrast import N_FLIPS, Contrast, Side, contrast, head_test
-from interp.statistics import cluster_mean, sign_flip_max_t
+from hf_analysis.text.problems import template_of
+from interp.core.contrast import N_FLIPS, Contrast, Side, cluster_totals, contrast, head_test
+from interp.statistics import sign_flip_max_t
 from probes.rows import concat, table
 
 RNG = np.random.default_rng(0)
@@ -63,6 +64,22 @@ def test_heads_that_move_are_found_and_others_are_not():
     assert found.head_shares() == (1 / 6, 1 / 6)
 
 
+def test_problems_of_one_template_are_one_cluster():
+    """Copies of six problems under ids that share a template say no more than the six."""
+    units = [f"gsm-symbolic-0-{place:05d}" for place in range(1, 61)]
+    templates = sorted({template_of(unit) for unit in units})
+    by_template = dict(zip(templates, RNG.normal(0.1, 0.1, (len(templates), 1, 2))))
+    first = np.stack([by_template[template_of(unit)] for unit in units])
+    found = contrast(concat([_rows("cot", first, units=units), _rows("no_cot", 0 * first, units=units)]), COT, NO_COT)
+    assert found.overall(0.9).n == found.n_clusters == len(templates) < 60
+    assert found.overall().value == pytest.approx(first.mean())
+    naive = Contrast(found.first, found.second).overall()
+    assert found.overall().high - found.overall().low > naive.high - naive.low
+    totals = cluster_totals(first.reshape(60, 2), found.labels)
+    assert totals.shape == (len(templates), 2)
+    np.testing.assert_array_equal(found.head_p_values().ravel(), head_test(totals).p_adjusted)
+
+
 def test_a_missing_condition_names_those_there_are():
     with pytest.raises(ValueError, match="the conditions cot"):
         contrast(_rows("cot", RNG.random((3, 1, 2))), COT, NO_COT)
@@ -98,24 +115,3 @@ def test_heads_are_tested_once_for_verdict_figures_and_report(monkeypatch):
     assert len(calls) == 1
     head_test(flat + 0.1)
     assert len(calls) == 2
-
-
-def test_problems_of_one_template_count_once():
-    units = [f"gsm-symbolic-0-{i:05d}" for i in (2, 14, 1, 3, 4, 5)]  # the first two are of one template
-    values = RNG.random((6, 2, 3))
-    rows = concat([_rows("cot", values, units=units), _rows("no_cot", np.zeros((6, 2, 3)), units=units)])
-    found = contrast(rows, COT, NO_COT)
-    assert (found.n_clusters, len(found.first)) == (5, 6)
-    by_problem, labels = values.mean((1, 2)), np.array([0, 0, 1, 2, 3, 4])
-    expected = cluster_mean(by_problem, labels, rng=0, level=0.9)
-    overall = found.overall(level=0.9)
-    assert (overall.value, overall.low, overall.high) == pytest.approx((expected.value, expected.low, expected.high))
-    assert overall.n == 5
-    merged = np.stack([values[labels == label].mean(0) for label in range(5)]).reshape(5, -1)
-    smallest = sign_flip_max_t(merged, rng=0, n_flips=N_FLIPS).p_adjusted.min()
-    assert found.head_p_values().min() == pytest.approx(smallest)
-
-
-def test_clusters_are_one_for_each_problem():
-    with pytest.raises(ValueError, match="1 clusters of 3 problems"):
-        Contrast(np.zeros((3, 1, 1)), np.zeros((3, 1, 1)), ("a",))
