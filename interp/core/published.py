@@ -71,9 +71,11 @@ def refresh(claim: Claim, results: Path = RESULTS) -> Published:
 
     found = read_published(claim.id, results)
     table, record = found.rows(), judged_again(claim, found, results)
+    figures = claim.figures(table)
     write_json(found.directory / "judgement.json", record.record())
-    save_figures(found.directory / "figures", claim.figures(table), kinds=KINDS)
-    found = replace(found, record=record)
+    save_figures(found.directory / "figures", figures, kinds=KINDS)
+    found = replace(found, record=record, provenance={**found.provenance, "figures": list(figures)})
+    write_json(found.directory / "provenance.json", found.provenance)
     write_text(found.directory / "README.md", claim_page(claim, found))
     return found
 

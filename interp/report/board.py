@@ -1,4 +1,4 @@
-"""What holds, at a glance? A card for every claim, with the outcomes of its tests, by paper.
+"""What holds, at a glance? A card for every claim, with its conclusion and its parts, by paper.
 
 `card` decides what is known about a claim and `assets/claim.html` how it is shown: something new to say about a
 claim is a field of `ClaimCard`, filled in there, and a line in the template.
@@ -9,23 +9,46 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from interp.core.claim import Claim, citation
+from interp.core.parts import Role
 from interp.core.reproduce import command
+from interp.core.severity import Severity
 from interp.core.verdict import Verdict
-from interp.report.forest import Forest, forest
+from interp.report.errors import Errors, errors
+from interp.report.forest import Forest, forest, percent
+from interp.report.pack import number
 from interp.report.sections import Picture, facts, paragraphs, pictures
-from interp.report.sources import Judgement, Run
+from interp.report.sources import Run
 
-MARKS = {"supported": "✓", "refuted": "✗", "inconclusive": "?", "not run": "–"}
-"""Outcomes are told by mark and word, never by colour alone; in this order."""
+MARKS = {"reproduced": "✓", "partly reproduced": "◐", "not reproduced": "✗", "undecided": "?", "not run": "–"}
+"""Conclusions are told by mark and word, never by colour alone; in this order."""
+PART_MARKS = {"supported": "✓", "refuted": "✗", "inconclusive": "?", "not testable here": "∅"}
+ROLES: tuple[Role, ...] = ("paper", "precondition", "control", "ours")
+"""In the order in which parts are shown, after the primary ones."""
+MOST_LINES = 6
+"""Parts that stand on a claim's first screen; where there are more, those that are not primary fold."""
 
 
 @dataclass(frozen=True)
-class TestLine:
-    """One test of a claim."""
+class PartLine:
+    """One part of a claim, decided."""
 
-    __test__ = False  # no test of ours, whatever pytest thinks of its name
     verdict: Verdict
-    forest: Forest
+    forest: Forest | None
+    errors: Errors | None
+
+    @property
+    def level(self) -> str:
+        """The real level of the interval: "97.5%"; empty where there is none."""
+        return "" if self.verdict.level is None else percent(self.verdict.level)
+
+    @property
+    def difference(self) -> str:
+        """Estimate minus threshold, with its interval; empty where nothing was estimated."""
+        v = self.verdict
+        if v.estimate is None or v.low is None or v.high is None:
+            return ""
+        middle, low, high = (_signed(x - v.threshold) for x in (v.estimate, v.low, v.high))
+        return f"{middle} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
@@ -38,13 +61,21 @@ class ClaimCard:
     sentence: str
     command: str
     """What to type to get the rows."""
-    test: Sequence[str]
-    """The declared test, in paragraphs."""
+    method: Sequence[str]
+    """How it is measured, in paragraphs."""
     deviations: Sequence[str]
-    preset: str = ""
+    clarity: Sequence[str]
+    history: Sequence[str]
+    conclusion: str = "not run"
+    status: str = ""
+    """confirmatory or exploratory; empty where the claim was not run."""
+    scale: str = ""
+    finding: str = ""
     run: str = ""
-    """Name of the run's directory; empty where the claim was not run."""
-    lines: Sequence[TestLine] = ()
+    """What the run is called; empty where the claim was not run."""
+    lines: Sequence[PartLine] = ()
+    errors: Errors | None = None
+    """Of the primary parts together."""
     pictures: Sequence[Picture] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     """Where the rows came from."""
@@ -60,14 +91,27 @@ class ClaimCard:
         return self.id.split("/", 1)[1]
 
     @property
-    def outcomes(self) -> dict[str, int]:
-        """How many tests ended how; a claim that was not run counts as one."""
-        return counted([line.verdict.outcome for line in self.lines] if self.run else ["not run"])
+    def layout(self) -> str:
+        """Where the first figure stands: above the parts if it is wide, else beside them."""
+        return "beside" if self.pictures and not self.pictures[0].wide else "above"
+
+    @property
+    def first_lines(self) -> Sequence[PartLine]:
+        """The parts on the first screen, the primary ones on top: all, or the primary ones and some more."""
+        return self._ranked()[: max(MOST_LINES, sum(line.verdict.primary for line in self.lines))]
+
+    @property
+    def other_lines(self) -> Sequence[PartLine]:
+        """The parts that fold."""
+        return self._ranked()[len(self.first_lines) :]
 
     @property
     def notes(self) -> list[tuple[str, str]]:
-        """Test and remark, of the tests with a remark."""
-        return [(line.verdict.part, line.verdict.note) for line in self.lines if line.verdict.note]
+        """Part and remark, of the parts with an estimate and a remark; why there is none stands in its place."""
+        return [(v.name, v.note) for v in (line.verdict for line in self.lines) if v.note and v.estimate is not None]
+
+    def _ranked(self) -> list[PartLine]:
+        return sorted(self.lines, key=lambda line: (not line.verdict.primary, ROLES.index(line.verdict.role)))
 
 
 @dataclass(frozen=True)
@@ -87,41 +131,56 @@ class PaperCard:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """How many tests, over all claims that were run, ended how."""
-        return summed(self.ran)
+        """How many of the claims that were run ended how."""
+        return counted(one.conclusion for one in self.ran)
+
+    @property
+    def line(self) -> str:
+        """The count in words."""
+        return counts_line(self.ran, self.not_run)
 
 
-def cards(claims: Mapping[str, Claim], runs: Sequence[Run]) -> list[ClaimCard]:
+def cards(
+    claims: Mapping[str, Claim], runs: Sequence[Run], severity: Mapping[str, Sequence[Severity]]
+) -> list[ClaimCard]:
     """Every registered claim by id, once for each run of it, or once as not run."""
     found = []
     for name in sorted(claims):
-        judged = [(run, judgement) for run in runs for judgement in run.judgements if judgement.claim.id == name]
-        for copy, (run, judgement) in enumerate(judged, start=1):
-            found.append(card(claims[name], copy, run, judgement))
+        judged = [run for run in runs if run.judged is not None and run.judged.claim.id == name]
+        for copy, run in enumerate(judged, start=1):
+            found.append(card(claims[name], copy, run, severity.get(name, ())))
         if not judged:
             found.append(card(claims[name]))
     return found
 
 
-def card(claim: Claim, copy: int = 1, run: Run | None = None, judgement: Judgement | None = None) -> ClaimCard:
-    """What is known about `claim` from the run that it was judged by, the `copy`-th of this claim."""
+def card(claim: Claim, copy: int = 1, run: Run | None = None, severity: Sequence[Severity] = ()) -> ClaimCard:
+    """What is known about `claim` from a run of it, the `copy`-th on this page."""
     not_run = ClaimCard(
         id=claim.id,
         anchor="claim-" + claim.id.replace("/", "-") + (f":{copy}" if copy > 1 else ""),
         sentence=claim.sentence,
         command=command("claims", "run", claim.id),
-        test=paragraphs(claim.test),
+        method=paragraphs(claim.method),
         deviations=paragraphs(claim.deviations),
+        clarity=paragraphs(claim.clarity),
+        history=paragraphs(claim.history),
     )
-    if run is None or judgement is None:
+    if run is None or run.judged is None:
         return not_run
+    record = run.judged.record
+    verdicts = record.judgement.verdicts
     return replace(
         not_run,
-        command=judgement.command,
-        preset=judgement.preset,
+        command=record.command,
+        conclusion=record.judgement.conclusion,
+        status=record.status,
+        scale=record.scale,
+        finding=record.judgement.finding,
         run=run.name,
-        lines=[TestLine(verdict, forest(verdict)) for verdict in judgement.verdicts],
-        pictures=pictures(judgement),
+        lines=[PartLine(v, forest(v), errors(severity, [v.key])) for v in verdicts],
+        errors=errors(severity, [v.key for v in verdicts if v.primary]),
+        pictures=pictures(claim, run),
         facts=facts(run),
     )
 
@@ -138,12 +197,23 @@ def papers(found: Sequence[ClaimCard]) -> list[PaperCard]:
     return sorted(listed, key=lambda paper: not paper.ran)
 
 
-def counted(outcomes: Iterable[str]) -> dict[str, int]:
-    """How often each outcome that occurs does, in the order of `MARKS`."""
-    counts = Counter(outcomes)
-    return {outcome: counts[outcome] for outcome in MARKS if counts[outcome]}
+def counted(conclusions: Iterable[str]) -> dict[str, int]:
+    """How often each conclusion that occurs does, in the order of `MARKS`."""
+    counts = Counter(conclusions)
+    return {conclusion: counts[conclusion] for conclusion in MARKS if counts[conclusion]}
 
 
-def summed(found: Iterable[ClaimCard]) -> dict[str, int]:
-    """The outcomes of all cards together."""
-    return counted(outcome for one in found for outcome, n in one.outcomes.items() for _ in range(n))
+def counts_line(ran: Sequence[ClaimCard], not_run: Sequence[ClaimCard]) -> str:
+    """How claims ended, in one line: "7 claims: 2 reproduced, 5 undecided; 3 confirmatory. 1 more not run."."""
+    more = f"{len(not_run)} not run."
+    if not ran:
+        return more
+    ended = ", ".join(f"{n} {conclusion}" for conclusion, n in counted(one.conclusion for one in ran).items())
+    sure = sum(one.status == "confirmatory" for one in ran)
+    status = "all" if sure == len(ran) else sure or "none"
+    claims = "1 claim" if len(ran) == 1 else f"{len(ran)} claims"
+    return f"{claims}: {ended}; {status} confirmatory." + (f" {more}" if not_run else "")
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "") + number(value)

@@ -10,11 +10,12 @@ from typing import Any
 from markupsafe import Markup
 
 from interp.core.claim import load_claims
-from interp.report.board import MARKS, ClaimCard, cards, papers, summed
+from interp.core.protocol import RESULTS
+from interp.report.board import MARKS, PART_MARKS, ClaimCard, cards, counted, counts_line, papers
 from interp.report.pack import script_json
 from interp.report.pretrained import pretrained_data
 from interp.report.sections import worded
-from interp.report.sources import Run, read_runs
+from interp.report.sources import Run, measured_again, read_runs, read_severity
 from interp.report.templates import asset, rendered
 from interp.report.toy import toy_data
 from probes.base.atomic import write_text
@@ -23,19 +24,23 @@ SCRIPTS = ("page.js", "claims.js", "plots.js", "pretrained.js", "tokens.js", "to
 """In this order, in one function: later ones use the names of earlier ones."""
 
 
-def write_report(directories: Sequence[Path], out: Path) -> int:
-    """Builds the report of `directories` and writes it to `out`; returns its size in bytes."""
+def write_report(directories: Sequence[Path], out: Path, results: Path = RESULTS) -> int:
+    """Builds the report of `directories` and writes it to `out`; returns its size in bytes.
+
+    The error rates of the judges are those in a severity.json of `directories`, or of `results`.
+    """
     if out.is_dir():
         raise ValueError(f"{out} is a directory; --out needs a file name such as {out / 'report.html'}")
-    page = build(directories)
+    page = build(directories, results)
     write_text(out, page)
     return len(page.encode())
 
 
-def build(directories: Sequence[Path]) -> str:
+def build(directories: Sequence[Path], results: Path = RESULTS) -> str:
     """The report of the runs in `directories`; the same rows give the same text."""
     runs = read_runs(directories)
-    found = cards(load_claims(), runs)
+    severity = read_severity([place / "severity.json" for place in (*directories, results)])
+    found = cards(load_claims(), runs, severity)
     data = {"pretrained": pretrained_data(runs), "toy": toy_data(runs)}
     script = "(() => {\n'use strict';\n" + "\n".join(map(asset, SCRIPTS)) + "\n})();"
     plotly = _plotly() if any(data.values()) else ""
@@ -46,8 +51,8 @@ def build(directories: Sequence[Path]) -> str:
         dark=Markup(asset("dark.css")),
         summary=_summary(found, data),
         papers=papers(found),
-        outcomes=summed(found),
-        marks=MARKS,
+        outcomes=counted(card.conclusion for card in found),
+        marks=MARKS | PART_MARKS,
         has_pretrained=bool(data["pretrained"]),
         has_toy=bool(data["toy"]),
         measurements=_measurements(runs),
@@ -77,24 +82,26 @@ def _policy(*scripts: str) -> str:
 
 
 def _summary(found: Sequence[ClaimCard], data: dict[str, Any]) -> str:
-    tests = sum(len(card.lines) for card in found)
-    judged = len({card.id for card in found if card.run})
-    claims = len({card.id for card in found})
-    parts = [f"{tests} tests of {judged} out of {claims} claims from {_count(len(papers(found)), 'paper')}"]
-    models = len(data["pretrained"])
-    parts += [f"{_count(models, 'measurement')} of pretrained models"] if models else []
-    parts += [f"{_count(len(data['toy']), 'toy run')} trained"] if data["toy"] else []
-    return "; ".join(parts) + "."
+    parts = [counts_line([card for card in found if card.run], [card for card in found if not card.run])]
+    explored = (
+        [_count(len(data["pretrained"]), "measurement") + " of pretrained models"] if data["pretrained"] else []
+    )
+    explored += [_count(len(data["toy"]), "toy run") + " to explore"] if data["toy"] else []
+    return " ".join([*parts, *([", ".join(explored) + "."] if explored else [])])
 
 
 def _count(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def _measurements(runs: Sequence[Run]) -> list[tuple[str, dict[str, str]]]:
-    """Names of the runs that belong to no claim, and what is known about them."""
+def _measurements(runs: Sequence[Run]) -> list[tuple[str, str, dict[str, str]]]:
+    """The runs that belong to no claim: name, what to type to make it again, and what is known about it."""
     return [
-        (run.name, worded({**run.config, **run.provenance, "rows": f"{len(run.table):,}"}))
+        (
+            run.name,
+            measured_again(run.config),
+            worded({**run.config, **run.provenance, "rows": f"{len(run.table):,}"}),
+        )
         for run in runs
-        if not run.judgements and (run.config or run.provenance)
+        if run.judged is None and (run.config or run.provenance)
     ]

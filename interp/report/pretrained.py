@@ -7,13 +7,17 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from interp.core.contrast import head_test
+from interp.core.contrast import Side, head_test
 from interp.report.pack import packed, visible
-from interp.report.sources import Run
+from interp.report.sources import Run, model_and_data
 from interp.report.tokens import token_data
 from interp.statistics import bootstrap_mean
 from probes.attention.statistics import Metric, known_metrics
 
+BOARD = Side("cot", "min", "all"), Side("no_cot", "min", "all")
+"""What the explorer shows first: the comparison that wen2024/fig6 is judged by, as the paper published it."""
+CONTROLLED = "answer"
+"""The tokens over which lengths are matched, in that claim and here."""
 PLACE = ["condition", "unit", "layer", "head", "metric", "scope"]
 
 
@@ -23,7 +27,11 @@ def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
     for run in runs:
         table = _metric_rows(run.table)
         measured = table["run"].unique()
-        sets = [one for name in measured for one in _data_sets(str(name), table[table["run"] == name])]
+        sets = [
+            (model_and_data(label, run.config), part)
+            for name in measured
+            for label, part in _data_sets(str(name), table[table["run"] == name])
+        ]
         tokens = run.tokens if len(sets) == 1 else None  # a table of tokens does not say of which model they are
         found += [(label, run.name, part, tokens) for label, part in sets]
     labels = [label for label, *_ in found]
@@ -63,7 +71,7 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
     conditions = _ordered(table["condition"], ["cot", "no_cot"])
     known = known_metrics()
     metrics = _ordered(table["metric"], list(known))
-    scopes = _ordered(table["scope"], ["answer", "all"])
+    scopes = _ordered(table["scope"], ["all", "answer"])
     units = sorted(set(table["unit"]))  # the order in which claims flip signs, so that p-values agree with theirs
     n_layers, n_heads = int(table["layer"].max()) + 1, int(table["head"].max()) + 1
     axes = (("metric", metrics), ("scope", scopes), ("condition", conditions), ("unit", units))
@@ -81,6 +89,13 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
         "units": [visible(name) for name in units],
         "values": [packed(of_metric) for of_metric in values],
         "lengths": [[round(float(lengths.get((s, c), 0)), 1) for c in conditions] for s in scopes],
+        "start": {
+            "metric": BOARD[0].metric,
+            "scope": BOARD[0].scope,
+            "first": BOARD[0].condition,
+            "second": BOARD[1].condition,
+        },
+        "controlled": CONTROLLED,
         "tests": _tests(values, conditions),
         "tokens": token_data(tokens, n_layers, n_heads),
     }

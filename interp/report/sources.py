@@ -1,16 +1,23 @@
-"""Which runs go into a report? Run directories, read and checked before anything is drawn."""
+"""What goes into a report? Run directories and published results, read and checked before anything is drawn.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+A run of a claim is shown as it was judged when it ended (verdicts.json), a published claim as it stands in `results/`
+(judgement.json); `cotlens claims judge` computes either again. Other runs are measurements: they are explored, and
+are no verdict on any paper.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from interp.claims.wen2024 import fig6_model as wen2024_fig6_model
-from interp.core.claim import PRESETS, Claim, find_claims
+from interp.core.claim import Claim, find_claims
+from interp.core.ledger import Record, read_records
+from interp.core.published import read_published
 from interp.core.reproduce import command
-from interp.core.verdict import Verdict, read_verdicts
+from interp.core.severity import Severity
 from probes import rows
 from probes.base.atomic import read_json
 
@@ -18,95 +25,142 @@ TOKEN_COLUMNS = ("problem", "condition", "layer", "head", "position", "token", "
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """A claim judged again from the rows of a run."""
+class Judged:
+    """A claim, and what its rows said of it."""
 
     claim: Claim
-    table: pd.DataFrame
-    verdicts: Sequence[Verdict]
-    preset: str
-    command: str
-    """What to type to get the same rows."""
+    record: Record
 
 
 @dataclass(frozen=True)
 class Run:
-    """The contents of one run directory."""
+    """The contents of one run directory, or of one published claim."""
 
     name: str
+    """What was run: the claim with its preset, the model with its data, or the task that was trained."""
+    directory: str
     """The directory's own name, without the path to it."""
     table: pd.DataFrame
     tokens: pd.DataFrame | None
-    config: dict[str, Any]
+    config: Mapping[str, Any]
     """What was asked for; empty where nothing was written."""
-    provenance: dict[str, Any]
-    judgements: Sequence[Judgement]
-    """One for a claim's run; one for each claim that a measurement was judged by, or none."""
+    provenance: Mapping[str, Any]
+    judged: Judged | None
+    """None for a measurement."""
+    figures: Sequence[Path] = ()
+    """Published figures (SVG), the claim's own order first; those of a run are drawn from its rows."""
 
 
 def read_runs(directories: Iterable[Path]) -> list[Run]:
-    """The runs in `directories`, each a run directory or a directory of run directories, in this order."""
+    """The runs in `directories`: run directories, directories of them, or published results; in this order."""
     found: dict[Path, None] = {}
     for directory in directories:
-        for place in _run_directories(directory):
+        for place in _places(directory):
             found[place.resolve()] = None
     if not found:
-        raise ValueError("no run directory was named; give at least one, such as runs/claims")
-    return [_read(place) for place in found]
+        raise ValueError("no run directory was named; give at least one, such as runs/claims or results")
+    runs = [_read(place) for place in found]
+    names = Counter(run.name for run in runs)
+    return [run if names[run.name] == 1 else replace(run, name=f"{run.name} ({run.directory})") for run in runs]
 
 
-def _run_directories(directory: Path) -> list[Path]:
+def read_severity(files: Sequence[Path]) -> dict[str, list[Severity]]:
+    """How often each claim's judge was wrong in simulated worlds: from the first of `files` that there is."""
+    found: dict[str, list[Severity]] = {}
+    for file in files:
+        if not file.is_file():
+            continue
+        try:
+            for record in read_json(file):
+                row = Severity(**record)
+                found.setdefault(row.claim, []).append(row)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{file} is not what cotlens claims severity --json writes: {error}") from error
+        break
+    return found
+
+
+def _places(directory: Path) -> list[Path]:
     if not directory.is_dir():
-        raise ValueError(f"{directory} is not a directory; give a run directory, or a directory of them")
+        raise ValueError(f"{directory} is not a directory; give a run directory, a directory of them, or results")
     if (directory / "rows.parquet").is_file():
         return [directory]
-    below = sorted(place for place in directory.iterdir() if (place / "rows.parquet").is_file())
-    if not below:
+    below = sorted(file.parent for file in directory.glob("*/rows.parquet"))
+    published = sorted(file.parent for file in directory.glob("*/*/judgement.json"))
+    if not below and not published:
         raise ValueError(f"{directory} has no rows.parquet, nor has a directory in it; finish the run first")
-    return below
+    return below + published
 
 
 def _read(directory: Path) -> Run:
     table = rows.read(directory / "rows.parquet")
     if table.empty:
         raise ValueError(f"{directory / 'rows.parquet'} holds no rows; finish the run first")
+    if (directory / "judgement.json").is_file():
+        return _published(directory, table)
     record = _record(directory)
     config = dict(record.get("config", {}))
-    claims = _claims(directory, config)
-    judgements = tuple(_judged(directory, table, claim, preset, config) for claim, preset in claims)
-    return Run(directory.name, table, _tokens(directory), config, dict(record.get("provenance", {})), judgements)
+    return Run(
+        name=_name(config, directory.name),
+        directory=directory.name,
+        table=table,
+        tokens=_tokens(directory),
+        config=config,
+        provenance=dict(record.get("provenance", {})),
+        judged=_judged(directory, str(config["claim"])) if "claim" in config else None,
+    )
 
 
-def _claims(directory: Path, config: dict[str, Any]) -> list[tuple[str, str]]:
-    """Ids and presets of the claims that the run is evidence for."""
-    if "claim" in config:
-        return [(str(config["claim"]), str(config.get("preset", "own")))]
-    file = directory / "verdicts.json"
-    return [(run["claim"], run.get("preset", "own")) for run in read_verdicts(file)] if file.is_file() else []
+def _published(directory: Path, table: pd.DataFrame) -> Run:
+    """A claim in `results/`, whose provenance holds the preset's numbers too."""
+    found = read_published(f"{directory.parent.name}/{directory.name}", directory.parents[1])
+    (claim,) = find_claims([found.record.claim])
+    provenance = dict(found.provenance)
+    config = {"claim": claim.id, "preset": found.record.preset, **provenance.pop("numbers", {})}
+    order = provenance.pop("figures", [])
+    files = {file.stem: file for file in sorted(directory.glob("figures/*.svg"))}
+    figures = [files[name] for name in (*(n for n in order if n in files), *(n for n in files if n not in order))]
+    judged = Judged(claim, found.record)
+    name = _name(config, directory.name)
+    return Run(name, directory.name, table, None, config, provenance, judged, figures)
 
 
-def _judged(directory: Path, table: pd.DataFrame, name: str, preset: str, config: dict[str, Any]) -> Judgement:
+def _judged(directory: Path, name: str) -> Judged:
     (claim,) = find_claims([name])
-    if claim.id != wen2024_fig6_model.ID:  # the only claim that compares two models
-        table = table[~table["run"].str.startswith(wen2024_fig6_model.AGAINST)]
-    try:
-        verdicts = tuple(claim.judge(table))
-    except (ValueError, LookupError) as error:
-        message = f"the rows in {directory} cannot be judged as {claim.id}: {type(error).__name__} {error}"
-        raise ValueError(message) from error
-    return Judgement(claim, table, verdicts, preset, reproduction(claim, preset, config))
+    file = directory / "verdicts.json"
+    again = f"cotlens claims run {name} --resume finishes it"
+    if not file.is_file():
+        raise ValueError(f"{directory} is a run of {name} that has not been judged; {again}")
+    records = [record for record in read_records(file) if record.claim == name]
+    if len(records) != 1:
+        raise ValueError(f"{file} has {len(records)} records of {name}, expected one; {again}")
+    return Judged(claim, records[0])
 
 
-def reproduction(claim: Claim, preset: str, config: dict[str, Any]) -> str:
-    """What to type to get the same rows."""
-    if preset in PRESETS:
-        seeds = config.get("seeds")
-        more = {"seeds": seeds} if seeds != claim.preset(preset).seeds else {}
-        return command("claims", "run", claim.id, options={"preset": preset, **more})
+def _name(config: Mapping[str, Any], directory: str) -> str:
+    """What a run is called: by its claim, by its model and data, or by its task; else by its directory."""
     if "claim" in config:
-        return command(preset)  # a command with sizes of its own, such as demo
+        return f"{config['claim']}, {config.get('preset', 'own')} preset"
+    if "task" in config:
+        given = " ".join(f"{k}={v}" for k, v in sorted(dict(config.get("parameters", {})).items()) if k != "name")
+        return " ".join(filter(None, (str(config["task"]), str(config.get("model", "")), given)))
+    if "model" in config:
+        return model_and_data(str(config["model"]), config)
+    return directory
+
+
+def model_and_data(model: str, config: Mapping[str, Any]) -> str:
+    """A measured model with the data that it read."""
+    data = {"builtin": "GSM-symbolic"}.get(str(config.get("data")), config.get("data"))
+    return f"{model} on {data}" if data else model
+
+
+def measured_again(config: Mapping[str, Any]) -> str:
+    """What to type to make a measurement again; empty where the run does not say which command made it."""
+    if "command" not in config:
+        return ""
     options = {name: value for name, value in config.items() if name != "command" and value is not False}
-    return command(str(config.get("command", "entropy")), options=options)
+    return command(str(config["command"]), options=options)
 
 
 def _record(directory: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What can be explored of a toy run? Attention maps beside the dependency mask, and training curves."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,13 +22,19 @@ def toy_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
     for run in runs:
         table = run.table[run.table["metric"].isin([*CURVES, "attention", "dependency", "token"])]
         for name, of_run in table.groupby("run", sort=False):
-            found.append((str(name), run.name, of_run))
-    names = [name for name, _, _ in found]
-    data = [
-        _data_set(name if names.count(name) == 1 else f"{name} ({directory})", of_run)
-        for name, directory, of_run in found
-    ]
+            found.append((_name(run, str(name), of_run), str(name), of_run))
+    names = Counter(name for name, _, _ in found)
+    data = [_data_set(name if names[name] == 1 else f"{name} ({own})", of_run) for name, own, of_run in found]
     return sorted(data, key=lambda one: -len(one["maps"]))
+
+
+def _name(run: Run, own: str, table: pd.DataFrame) -> str:
+    """A toy run by what it was trained for, its condition, model and data, and its seed."""
+    origin = str(run.config.get("claim", run.name))
+    settings, units = table["setting"].unique(), table["unit"].unique()
+    if len(settings) > 1 or len(units) > 1:
+        return f"{origin}: {own}"
+    return f"{origin}: " + ", ".join(filter(None, (table["condition"].iloc[0], settings[0], f"seed {units[0]}")))
 
 
 def _data_set(name: str, table: pd.DataFrame) -> dict[str, Any]:

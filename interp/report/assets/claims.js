@@ -1,63 +1,55 @@
-// The claims: filters by verdict, paper and words; links that open what they lead to; the side navigation.
-const claimList = { outcome: "all", all: [] };
+// The claims: filters by conclusion, paper and words; links that open what they lead to; the side navigation.
+const claimList = { conclusion: "all", all: [] };
 
 // One claim, judged or not run: its element, its link in the navigation and the text that is searched.
 function claimOf(element) {
-  const words = [".id", ".sentence"].map((part) => element.querySelector(part).textContent).join(" ");
-  return {
-    element, words: words.toLowerCase(), link: document.querySelector(`[data-for="${CSS.escape(element.id)}"]`),
-    tests: element.matches("details") ? [...element.querySelectorAll("tr.test")] : [element],
-  };
+  const words = [".id", ".sentence", ".finding"].map((part) => element.querySelector(part)?.textContent).join(" ");
+  return { element, words: words.toLowerCase(), link: document.querySelector(`[data-for="${CSS.escape(element.id)}"]`) };
 }
 
 function showClaims() {
   const terms = by("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const paper = by("paper-filter").value, { outcome, all } = claimList;
-  let shown = 0, claims = 0, total = 0;
-  for (const { element, words, link, tests } of all) {
+  const paper = by("paper-filter").value, { conclusion, all } = claimList;
+  let shown = 0;
+  for (const { element, words, link } of all) {
     const found = terms.every((term) => words.includes(term));
-    const asked = found && (paper === "all" || element.dataset.paper === paper);
-    const fitting = tests.filter((test) => asked && (outcome === "all" || test.dataset.outcome === outcome));
-    for (const test of tests) test.hidden = asked && fitting.length > 0 && !fitting.includes(test);
-    element.hidden = fitting.length === 0;
+    const asked = (paper === "all" || element.dataset.paper === paper) && (conclusion === "all" || element.dataset.conclusion === conclusion);
+    element.hidden = !(found && asked);
     link.hidden = !found;
-    shown += fitting.length;
-    claims += fitting.length > 0;
-    total += tests.length;
-    const note = element.querySelector(".left-out");
-    if (!note) continue;
-    note.hidden = fitting.length === tests.length;
-    note.textContent = `${tests.length - fitting.length} more tests of this claim are hidden by the filter.`;
+    shown += found && asked;
   }
   for (const group of document.querySelectorAll("details.not-run, .paper-section, .paper-links")) {
     group.hidden = !group.querySelector(".claim:not([hidden]), [data-for]:not([hidden])");
   }
-  for (const folded of document.querySelectorAll("details.not-run")) folded.open = terms.length > 0 || outcome === "not run";
-  by("board-count").textContent = shown === total ? "" : shown ? `${shown} of ${total} shown, in ${claims} claims` : "No claim fits.";
+  for (const folded of document.querySelectorAll("details.not-run")) folded.open = terms.length > 0 || conclusion === "not run";
+  by("board-count").textContent = shown === all.length ? "" : shown ? `${shown} of ${all.length} claims shown` : "No claim fits.";
 }
 
-function chooseOutcome(outcome) {
-  claimList.outcome = outcome;
+function chooseConclusion(conclusion) {
+  claimList.conclusion = conclusion;
   for (const button of document.querySelectorAll("#board-filters button")) {
-    button.setAttribute("aria-pressed", String(button.dataset.verdict === outcome));
+    button.setAttribute("aria-pressed", String(button.dataset.conclusion === conclusion));
   }
   showClaims();
 }
 
-// Opens what the address names, with everything around it, even if a filter hides it.
+// Opens what the address names, with everything around it, even if a filter hides it. What follows a question mark is
+// a view of an explorer: #pretrained?layer=3&head=5.
 function followAddress() {
-  const target = by(decodeURIComponent(location.hash.slice(1)));
+  const [id, view] = location.hash.slice(1).split("?");
+  const target = by(decodeURIComponent(id));
   if (!target) return;
+  if (view) views[id]?.(new URLSearchParams(view));
   if (target.closest("[hidden]")) {
     by("search").value = "";
     by("paper-filter").value = "all";
-    chooseOutcome("all");
+    chooseConclusion("all");
   }
   if (target.matches("details, li.claim")) {
     for (let place = target; place; place = place.parentElement.closest("details")) if (place.matches("details")) place.open = true;
   }
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === location.hash) link.setAttribute("aria-current", "true");
+    if (link.hash === `#${id}`) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
   target.scrollIntoView();
@@ -66,7 +58,7 @@ function followAddress() {
 function startClaims() {
   claimList.all = [...document.querySelectorAll(".claim")].map(claimOf);
   for (const button of document.querySelectorAll("#board-filters button")) {
-    button.addEventListener("click", () => chooseOutcome(button.dataset.verdict));
+    button.addEventListener("click", () => chooseConclusion(button.dataset.conclusion));
   }
   by("paper-filter").addEventListener("change", showClaims);
   by("search").addEventListener("input", showClaims);

@@ -32,6 +32,15 @@ function fill(select, pairs, preferred) {
   select.disabled = pairs.length < 2;
 }
 
+// What an explorer shows, as an address: `views` holds what each explorer does with such an address.
+const views = {};
+
+// Chooses an option if there is such a one.
+function choose(select, value) {
+  if ([...select.options].some((option) => option.value === String(value))) select.value = String(value);
+}
+
+const addressOf = (id, view) => `#${id}?${new URLSearchParams(view)}`;
 const range = (n) => Array.from({ length: n }, (_, i) => i);
 const digits = (value, n = 3) => (Number.isFinite(value) ? value.toFixed(n).replace("-", "−") : "–");
 const signed = (value, n = 3) => (value > 0 ? "+" : "") + digits(value, n);

@@ -59,7 +59,7 @@ function differenceNote({ test, marks, values }) {
 function drawDifference(id, set, difference, largest, label) {
   headMap(id, set, difference.values, {
     low: -largest, high: largest, colours: [colour("low"), colour("middle"), colour("high")], title: "",
-    marks: difference.marks, chosen: pretrained.head, pick: pickHead, hover: label,
+    marks: difference.marks, chosen: pretrained.head, pick: clickHead, hover: label,
   });
 }
 
@@ -68,6 +68,11 @@ function pickHead(layer, head) {
   by("pt-layer").value = String(layer);
   by("pt-head").value = String(head);
   drawPretrained();
+}
+
+function clickHead(layer, head) {
+  pickHead(layer, head);
+  keepHead();
 }
 
 function drawProblems(set, metric, scope, first, second) {
@@ -107,21 +112,47 @@ function drawProblems(set, metric, scope, first, second) {
     + `lower in ${gaps.filter((gap) => gap < 0).length} of ${both.length} problems. A line joins one problem.`;
 }
 
-function drawLength(set, scope, first, second) {
+// As the board has it, whatever tokens are chosen above: published over all tokens, controlled over the answer's.
+function drawLength(set, chosen, first, second) {
+  const scopeOr = (wanted) => (set.scopes.includes(wanted) ? wanted : chosen);
+  const [all, scope] = [scopeOr(set.start.scope), scopeOr(set.controlled)];
   const has = (name) => set.metrics.some(([known]) => known === name);
   by("pt-length").hidden = !(has("min") && has("length_matched_min")) || first === second;
   if (by("pt-length").hidden) return;
-  const published = differenceOf(set, "min", scope, first, second);
+  const published = differenceOf(set, "min", all, first, second);
   const controlled = differenceOf(set, "length_matched_min", scope, first, second);
   const largest = Math.max(published.largest, controlled.largest);
   drawDifference("pt-published", set, published, largest, "difference");
   drawDifference("pt-controlled", set, controlled, largest, "difference");
   by("pt-published-note").textContent = differenceNote(published);
   by("pt-controlled-note").textContent = differenceNote(controlled);
+  by("pt-published-title").textContent = `As published: plain minimum, ${tokensOf(all)}`;
+  by("pt-controlled-title").textContent = `Controlled: length-matched minimum, ${tokensOf(scope)}`;
   const length = (condition) => set.lengths[set.scopes.indexOf(scope)][set.conditions.indexOf(condition)];
   by("pt-length-text").textContent = `The minimum over more tokens is lower even if nothing else changes. Here ${first} has `
-    + `${length(first)} tokens on average and ${second} ${length(second)} (scope: ${scope}). Length-matched, each minimum is its `
+    + `${length(first)} tokens on average and ${second} ${length(second)} (${tokensOf(scope)}). Length-matched, each minimum is its `
     + `expectation over equally many tokens. Both maps show ${first} − ${second} on one colour scale.`;
+}
+
+const tokensOf = (scope) => ({ all: "all tokens", answer: "answer tokens" }[scope] ?? `tokens: ${scope}`);
+
+// The address of what is shown.
+function headAddress() {
+  const [layer, head] = pretrained.head;
+  const [metric, scope, first, second] = ["metric", "scope", "first", "second"].map((id) => by(`pt-${id}`).value);
+  return addressOf("pretrained", { model: currentSet().name, layer, head, metric, tokens: scope, condition: first, against: second });
+}
+
+// Shows what an address names; what it leaves out stays as it is.
+function showHeadView(view) {
+  const wanted = data.pretrained.findIndex((set) => set.name === view.get("model"));
+  if (wanted >= 0 && by("pt-model").value !== String(wanted)) {
+    by("pt-model").value = String(wanted);
+    choosePretrained();
+  }
+  const places = { metric: "metric", scope: "tokens", first: "condition", second: "against", layer: "layer", head: "head" };
+  for (const [id, name] of Object.entries(places)) choose(by(`pt-${id}`), view.get(name));
+  pickHead(Number(by("pt-layer").value), Number(by("pt-head").value));
 }
 
 function drawPretrained() {
@@ -134,7 +165,7 @@ function drawPretrained() {
   by("pt-map-title").textContent = `${first}: ${title}`;
   by("pt-metric-note").textContent = `${sparser === "lower" ? "Lower" : "Higher"} values mean attention on fewer tokens.`;
   headMap("pt-map", set, values, {
-    low, high: top, colours: VIRIDIS, title: plain(unit), chosen: pretrained.head, pick: pickHead, hover: plain(label),
+    low, high: top, colours: VIRIDIS, title: plain(unit), chosen: pretrained.head, pick: clickHead, hover: plain(label),
   });
   by("pt-difference-title").textContent = `${first} − ${second}: ${title}`;
   by("pt-difference").hidden = first === second;
@@ -148,14 +179,15 @@ function drawPretrained() {
   drawProblems(set, metric, scope, first, second);
   drawLength(set, scope, first, second);
   drawTokens(set);
+  by("pt-link").href = headAddress();
 }
 
 function choosePretrained() {
   const set = data.pretrained[Number(by("pt-model").value)];
-  fill(by("pt-metric"), set.metrics, "min");
-  fill(by("pt-scope"), set.scopes.map((name) => [name, name === "answer" ? "answer only" : name]), "answer");
-  fill(by("pt-first"), set.conditions.map((name) => [name, name]), "cot");
-  fill(by("pt-second"), set.conditions.map((name) => [name, name]), "no_cot");
+  fill(by("pt-metric"), set.metrics, set.start.metric);
+  fill(by("pt-scope"), set.scopes.map((name) => [name, tokensOf(name)]), set.start.scope);
+  fill(by("pt-first"), set.conditions.map((name) => [name, name]), set.start.first);
+  fill(by("pt-second"), set.conditions.map((name) => [name, name]), set.start.second);
   if (by("pt-first").value === by("pt-second").value && set.conditions.length > 1) by("pt-second").value = set.conditions[1];
   fill(by("pt-layer"), range(set.layers).map((l) => [l, l]), 0);
   fill(by("pt-head"), range(set.heads).map((h) => [h, h]), 0);
@@ -171,6 +203,8 @@ function mostChanged(set) {
   return [Math.floor(best / set.heads), best % set.heads];
 }
 
+const keepHead = () => history.replaceState(null, "", headAddress());
+
 function startPretrained() {
   fill(by("pt-model"), data.pretrained.map((set, i) => [i, set.name]), 0);
   by("pt-model").addEventListener("change", choosePretrained);
@@ -178,6 +212,8 @@ function startPretrained() {
   for (const id of ["pt-layer", "pt-head"]) {
     by(id).addEventListener("change", () => pickHead(Number(by("pt-layer").value), Number(by("pt-head").value)));
   }
+  by("pt-controls").addEventListener("change", keepHead);  // after the above: what was chosen is the address
+  views.pretrained = showHeadView;
   startTokens();
   choosePretrained();
 }

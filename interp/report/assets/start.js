@@ -25,7 +25,7 @@ async function startExplorers() {
   const next = () => {
     if (!wanted.length) {
       document.documentElement.dataset.ready = "yes";
-      if (["#toy", "#measurements"].includes(location.hash)) followAddress();  // the plots above have moved them
+      if (/^#(pretrained|toy|measurements)/.test(location.hash)) followAddress();  // plots have moved them, and know their views
       return;
     }
     const [, start, again] = wanted.shift();

@@ -81,7 +81,7 @@ function drawCurves(run, stop) {
     const values = column(one.values);
     const chosen = one.metric === "entropy_min" && one.layer === layer && one.head === head;
     const [name, line, dash, yaxis] = looks[one.metric]
-      || [`entropy, layer ${one.layer} head ${one.head}`, OKABE_ITO[one.layer % 6], ["solid", "dash", "dashdot", "dot"][one.head % 4], "y3"];
+      || [`minimum entropy over positions, layer ${one.layer} head ${one.head}`, OKABE_ITO[one.layer % 6], ["solid", "dash", "dashdot", "dot"][one.head % 4], "y3"];
     if (looks[one.metric] || chosen) readings.push(`${name} ${digits(values[place])}`);
     return {
       type: "scatter", mode: "lines", x: stops, y: Array.from(values), name, yaxis, opacity: yaxis !== "y3" || chosen ? 1 : 0.55,
@@ -90,9 +90,9 @@ function drawCurves(run, stop) {
   });
   draw("toy-curves", traces, {
     height: 460, margin: { l: 8, r: 8, t: 26, b: 8 }, annotations: [panelKey(1, "all tokens", "each token"), panelKey(0.64, "validation", "training"),
-      { ...panelKey(0.29), text: "thick: the chosen head" }], xaxis: axis(run.counted === "samples" ? "training samples seen" : "gradient updates made", { anchor: "y3" }), hovermode: "closest",
+      { ...panelKey(0.29), text: "minimum over positions; thick: the chosen head" }], xaxis: axis(run.counted === "samples" ? "training samples seen" : "gradient updates made", { anchor: "y3" }), hovermode: "closest",
     yaxis: axis("accuracy", { domain: [0.72, 1], range: [-0.04, 1.04] }), yaxis2: axis("loss", { domain: [0.36, 0.64], rangemode: "tozero" }),
-    yaxis3: axis("entropy", { domain: [0, 0.29], range: [-0.04, 1.04] }),
+    yaxis3: axis("min. entropy", { domain: [0, 0.29], range: [-0.04, 1.04] }),
     shapes: [{ type: "line", x0: stop, x1: stop, y0: 0, y1: 1, yref: "paper", line: { color: colour("ink"), width: 1.5, dash: "dot" } }],
   });
   by("toy-readout").textContent = `At ${moment(run, stops[place])}: ${readings.join("; ")}.`;
@@ -106,6 +106,24 @@ function drawToy() {
   by("toy-step").setAttribute("aria-valuetext", moment(run, stop));
   drawMap(run, stop);
   drawCurves(run, stop);
+  by("toy-link").href = toyAddress();
+}
+
+// The address of what is shown, and what an address shows.
+function toyAddress() {
+  const [input, layer, head, checkpoint] = ["scope", "layer", "head", "step"].map((id) => by(`toy-${id}`).value);
+  return addressOf("toy", { run: currentRun().name, input, layer, head, checkpoint });
+}
+
+function showToyView(view) {
+  const wanted = data.toy.findIndex((run) => run.name === view.get("run"));
+  if (wanted >= 0) by("toy-run").value = String(wanted);
+  chooseRun();
+  choose(by("toy-scope"), view.get("input"));
+  chooseScope();
+  for (const name of ["layer", "head"]) choose(by(`toy-${name}`), view.get(name));
+  if (view.has("checkpoint")) by("toy-step").value = view.get("checkpoint");  // the slider keeps it within its ends
+  drawToy();
 }
 
 function chooseScope() {
@@ -154,5 +172,9 @@ function startToy() {
   by("toy-step").addEventListener("input", drawToy);
   by("toy-play").addEventListener("click", play);
   for (const id of ["toy-layer", "toy-head", "toy-mask"]) by(id).addEventListener("change", drawToy);
+  for (const id of ["toy-controls", "toy-step"]) {  // after the above: what was chosen is the address
+    by(id).addEventListener("change", () => history.replaceState(null, "", toyAddress()));
+  }
+  views.toy = showToyView;
   chooseRun();
 }

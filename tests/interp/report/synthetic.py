@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from interp.core.claim import find_claims
+from interp.core.ledger import Record
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS as METRICS
 
@@ -78,11 +80,23 @@ def toy_run(directory: Path, seeds: int = 2, moments: tuple[int, ...] = (1000, 2
     """A run of wen2024/fig3b: attention of 2 heads at several moments, for the test inputs and for two of them."""
     generator = np.random.default_rng(1)
     tables = [_toy_seed(str(seed), moments, generator) for seed in range(seeds)]
-    rows.write(directory / "rows.parquet", rows.concat(tables))
+    table = rows.concat(tables)
+    rows.write(directory / "rows.parquet", table)
+    judged_run(directory, "wen2024/fig3b", table)
     config = {"claim": "wen2024/fig3b", "preset": "smoke", "seeds": seeds, "hostile": HOSTILE[0]}
     provenance = {"python": "3.11", "machine": "x", "packages": {"numpy": "2"}, "commit": "abc"}
     (directory / "config.json").write_text(json.dumps({"config": config, "provenance": provenance}))
     return directory
+
+
+def judged_run(directory: Path, claim_id: str, table: pd.DataFrame) -> Record:
+    """What `claims run` leaves beside the rows of a smoke run."""
+    (claim,) = find_claims([claim_id])
+    command = f"cotlens claims run {claim_id} --preset smoke --out runs/again"
+    judgement = claim.judge(table, claim.preset("smoke"))
+    record = Record(judgement, "smoke", command, claim.scale_of("smoke"), "exploratory")
+    (directory / "verdicts.json").write_text(json.dumps([record.record()]))
+    return record
 
 
 def _toy_seed(seed: str, moments: tuple[int, ...], generator) -> pd.DataFrame:
