@@ -267,10 +267,10 @@ register(
             "Before the parts were declared, four tests, by two criteria and two replacements, counted alike, with "
             "intervals corrected for four, and problems of one template were taken as independent. The numbers "
             "inside the steps suffered in the same order, so the sparsest heads are not special to the final answer. "
-            "On 40 problems of GSM8K's test set the outcomes were the same. Explored afterwards, not declared: of the "
-            "sparsest heads only those of a known kind (previous-token, duplicate or induction heads, by `cotlens "
-            "heads`) carried the difference; the others mattered less than random ones. Sparsity may mark heads that "
-            "matter only as far as it marks heads that copy."
+            "On 40 problems of GSM8K's test set the outcomes were the same. Explored afterwards, not declared: of "
+            "the sparsest heads only those of a known kind (previous-token, duplicate or induction heads, by "
+            "`cotlens heads`) carried the difference; the others mattered less than random ones. Sparsity may mark "
+            "heads that matter only as far as it marks heads that copy."
         ),
         presets=PRESETS,
         items=items,
