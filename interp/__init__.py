@@ -4,13 +4,15 @@
     from interp import find_claims, run_claim
 
     (claim,) = find_claims(["wen2024/fig2"])
-    verdicts = run_claim(claim, "smoke", Path("runs/fig2"))
+    record = run_claim(claim, "smoke", Path("runs/fig2"))
+    print(record.judgement.conclusion, record.judgement.finding)
 
-Claim, Item, register_claim         a sentence, an experiment in items, a declared test; how yours becomes known
-find_claims, run_claim              the claims by id; run one where it stopped, judge and draw it
-Verdict, judged                     an outcome with its interval; the one that an interval implies
-Interval, bootstrap_mean, paired_difference    intervals over seeds or problems; many more in `interp.statistics`
-contrast, Side                      two conditions, head by head, paired by problem
+Claim, Item, Scale, World           a sentence, an experiment in items, its size, simulated rows that test its judge
+Part, mean_over, share_of           a statement declared with its threshold; estimates for it, over seeds or problems
+register_claim, find_claims         how your claim becomes known; the claims by id
+run_claim, Verdict                  run a claim where it stopped, judge and draw it; what was found of a part
+Interval, bootstrap_mean            an estimate with its interval; many more in `interp.statistics`
+contrast, Side, effects             two conditions, head by head, paired by problem; every pair in a measurement
 load_run                            a finished `cotlens train`: model, task, test inputs
 attention_map, training_curves      figures of a toy model's rows
 write_report                        one HTML page from run directories
@@ -23,32 +25,39 @@ from typing import TYPE_CHECKING
 from probes.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from interp.core.claim import Claim, Item, find_claims
+    from interp.core.claim import Claim, Item, Scale, World, find_claims
     from interp.core.claim import register as register_claim
     from interp.core.contrast import Side, contrast
+    from interp.core.effects import effects
+    from interp.core.judging import mean_over, share_of
+    from interp.core.parts import Part
     from interp.core.sweep import run_claim
     from interp.core.training_runs import load_run
-    from interp.core.verdict import Verdict, judged
+    from interp.core.verdict import Verdict
     from interp.figures.style import attention_map, training_curves
     from interp.report.page import write_report
     from interp.statistics.interval import Interval
-    from interp.statistics.means import bootstrap_mean, paired_difference
+    from interp.statistics.means import bootstrap_mean
 
 __all__ = [
     "Claim",
     "Interval",
     "Item",
+    "Part",
+    "Scale",
     "Side",
     "Verdict",
+    "World",
     "attention_map",
     "bootstrap_mean",
     "contrast",
+    "effects",
     "find_claims",
-    "judged",
     "load_run",
-    "paired_difference",
+    "mean_over",
     "register_claim",
     "run_claim",
+    "share_of",
     "training_curves",
     "write_report",
 ]

@@ -2,7 +2,7 @@
 
     python -m tests.golden CLAIM...      writes the entries of these claims anew (all: of every claim)
 
-An entry has, by metric and condition, the number of rows and their mean, and every verdict's estimate. A change of
+An entry has, by metric and condition, the number of rows and their mean, and every part's estimate. A change of
 code that moves them is noticed, and entered on purpose or not at all. On the kind of processor that made the file,
 numbers must agree within 2%. Another kind rounds matrix products otherwise, and training carries that on: there the
 tolerance is wider, and entries marked `chaotic`, which AVX2 instructions were seen to lead elsewhere, are not
@@ -44,7 +44,7 @@ def summary(table: pd.DataFrame, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     means = {" ".join(key): [len(group), float(f"{group.mean():.6g}")] for key, group in groups}
     return {
         "rows": means,
-        "verdicts": {verdict.part: float(f"{verdict.estimate:.6g}") for verdict in verdicts},
+        "verdicts": {v.key: None if v.estimate is None else float(f"{v.estimate:.6g}") for v in verdicts},
     }
 
 
@@ -61,7 +61,11 @@ def differences(found: dict[str, Any], golden: dict[str, Any], same: bool) -> li
         for name, value in found[kind].items():
             expected = golden[kind][name]
             (count, number), (old_count, old) = (value, expected) if kind == "rows" else ((0, value), (0, expected))
-            if (same and count != old_count) or abs(number - old) > relative * abs(old) + absolute:
+            if number is None or old is None:
+                moved = number is not old
+            else:
+                moved = abs(number - old) > relative * abs(old) + absolute
+            if moved or (same and count != old_count):
                 complaints.append(f"{name}: {value}, was {expected}")
     return complaints
 
@@ -84,8 +88,8 @@ def write(ids: Sequence[str]) -> None:
     entries = golden["claims"]
     for claim in find_claims(ids):
         with tempfile.TemporaryDirectory() as scratch:
-            verdicts = run_claim(claim, "smoke", Path(scratch) / "run")
-            found = summary(rows.read(Path(scratch) / "run" / "rows.parquet"), verdicts)
+            record = run_claim(claim, "smoke", Path(scratch) / "run")
+            found = summary(rows.read(Path(scratch) / "run" / "rows.parquet"), record.judgement.verdicts)
         chaotic = {"chaotic": True} if entries.get(claim.id, {}).get("chaotic") else {}
         entries[claim.id] = found | chaotic
         print(claim.id, flush=True)

@@ -14,14 +14,20 @@ import torch
 import interp.core.engine
 from interp.core.claim import CLAIMS, PRESETS, Claim, find_claims, load_claims
 from interp.core.claim import register as register_claim
+from interp.core.judgement import filled
+from interp.core.ledger import read_records
+from interp.core.parts import check_parts
+from interp.core.severity import severity
 from interp.core.sweep import run_claim
-from interp.core.verdict import read_verdicts
+from interp.core.verdict import untestable
 from probes import rows
 from tests.golden import differences, processor, stored, summary
 from toy_models.parity.task import Parity
 from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, is_causal, load_tasks, register, task_class
 
 GOLDEN = stored()
+DRAWS = 40
+"""Simulated experiments in each world of a claim; `results/severity.json` has more of them."""
 
 
 def variants(kind: type) -> list[Task]:
@@ -166,7 +172,7 @@ def test_a_claim_needs_a_proper_id_and_all_presets():
     claim = next(iter(load_claims().values()))
     with pytest.raises(ValueError, match="does not look like"):
         dataclasses.replace(claim, id="Fig 2")
-    with pytest.raises(ValueError, match="needs the presets"):
+    with pytest.raises(ValueError, match="needs presets for"):
         dataclasses.replace(claim, presets={"smoke": claim.presets["smoke"]})
 
 
@@ -176,12 +182,30 @@ def claim(request) -> Claim:
 
 
 def test_a_claim_says_what_it_tests(claim):
-    assert set(claim.presets) == set(PRESETS) == {"smoke", "cpu", "paper"}
+    assert set(claim.presets) == set(claim.scale) == set(PRESETS) == {"smoke", "cpu", "paper"}
     assert len(claim.sentence) > 40
-    assert len(claim.test) > 40
+    assert len(claim.method) > 40
     assert len(claim.deviations) > 40
     with pytest.raises(ValueError, match="unknown preset 'huge'; the presets are smoke, cpu, paper"):
         claim.preset("huge")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_parts_are_declared_before_rows_are_read(claim, preset):
+    parts = claim.parts(claim.preset(preset))
+    check_parts(claim.id, parts)
+    assert 1 <= sum(part.primary for part in parts) <= 4
+    assert all(part.unit == "problems" or claim.presets["cpu"].seeds >= 5 for part in parts if part.primary)
+    untested = tuple(untestable(claim.id, part, "nothing was run") for part in parts)
+    assert "{" not in filled(claim.finding, untested), "the finding must read truly where nothing was measured"
+
+
+def test_no_judge_errs_more_often_than_it_says(claim):
+    found = severity(claim, DRAWS)
+    assert {row.truth for row in found} == {True, False}, "a world where a part is true, and one where one is false"
+    primary = {part.key for part in claim.parts(claim.presets["cpu"]) if part.primary}
+    assert primary <= {row.part for row in found if not row.truth}, "a primary part that is false in no world"
+    assert [row for row in found if row.above_nominal] == []
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -210,20 +234,22 @@ def files(directory) -> dict[str, bytes]:
 
 
 def test_a_smoke_run_leaves_rows_verdicts_and_figures(claim, smoke_run):
-    out, verdicts = smoke_run
+    out, record = smoke_run
     table = rows.read(out / "rows.parquet")
     assert len(table) > 0
     assert table["unit"].nunique() >= 2, "nothing is replicated"
-    (record,) = read_verdicts(out / "verdicts.json")
-    assert record["claim"] == claim.id
-    assert record["preset"] == "smoke"
-    assert list(record["verdicts"]) == list(verdicts)
-    assert len(verdicts) >= 1
+    assert read_records(out / "verdicts.json") == [record]
+    assert (record.claim, record.preset, record.status) == (claim.id, "smoke", "exploratory")
+    verdicts = record.judgement.verdicts
+    assert [v.key for v in verdicts] == [part.key for part in claim.parts(claim.presets["smoke"])]
     for verdict in verdicts:
         assert verdict.claim == claim.id
-        assert verdict.low <= verdict.estimate <= verdict.high
-        assert verdict.outcome in ("supported", "refuted", "inconclusive")
-        assert verdict.unit == "problems" or claim.presets["cpu"].seeds >= 5
+        if verdict.outcome == "not testable here":
+            assert (verdict.estimate, verdict.n) == (None, 0)
+            assert verdict.note, "why there is no estimate"
+        else:
+            assert verdict.low <= verdict.estimate <= verdict.high
+            assert verdict.n >= 1
     drawn = sorted(p.name for p in (out / "figures").iterdir())
     stems = {name.rsplit(".", 1)[0] for name in drawn}
     assert drawn == sorted(f"{stem}.{suffix}" for stem in stems for suffix in ("pdf", "png"))
@@ -235,32 +261,34 @@ def test_a_smoke_run_leaves_rows_verdicts_and_figures(claim, smoke_run):
 
 
 def test_a_smoke_run_finds_what_it_found_before(claim, smoke_run):
-    out, verdicts = smoke_run
+    out, record = smoke_run
     entries, same = GOLDEN["claims"], GOLDEN["processor"] == processor()
     assert claim.id in entries, (
         f"no golden results yet; look at what it finds, then python -m tests.golden {claim.id}"
     )
-    assert differences(summary(rows.read(out / "rows.parquet"), verdicts), entries[claim.id], same) == []
+    found = summary(rows.read(out / "rows.parquet"), record.judgement.verdicts)
+    assert differences(found, entries[claim.id], same) == []
 
 
-def test_the_verdict_follows_from_the_rows_alone(claim, smoke_run):
-    out, verdicts = smoke_run
-    table = pd.read_parquet(out / "rows.parquet")
-    assert list(claim.judge(table)) == list(verdicts)
+def test_the_verdict_follows_from_the_published_rows_alone(claim, smoke_run):
+    out, record = smoke_run
+    preset = claim.presets["smoke"]
+    table = claim.published(pd.read_parquet(out / "rows.parquet"))
+    assert claim.judge(table, preset) == record.judgement
     shuffled = table.sample(frac=1, random_state=0).reset_index(drop=True)
-    for found, expected in zip(claim.judge(shuffled), verdicts, strict=True):
+    for found, expected in zip(claim.judge(shuffled, preset).verdicts, record.judgement.verdicts, strict=True):
         assert found.outcome == expected.outcome
-        assert found.estimate == pytest.approx(expected.estimate, rel=1e-9)
+        assert found.estimate == (None if expected.estimate is None else pytest.approx(expected.estimate, rel=1e-9))
     assert claim.figures(table).keys() == {p.stem for p in (out / "figures").iterdir()}
 
 
 def test_resuming_a_finished_run_does_no_work_and_changes_no_file(claim, smoke_run, monkeypatch):
-    out, verdicts = smoke_run
+    out, record = smoke_run
     before = files(out)
     monkeypatch.setattr(interp.core.engine, "measure_item", lambda *_: pytest.fail("an item was measured again"))
     said = []
     again = run_claim(claim, "smoke", out, resume=True, workers=1, report=said.append)
-    assert list(again) == list(verdicts)
+    assert again == record
     assert files(out) == before
     n_items = len(claim.items(claim.presets["smoke"]))
     assert said == [f"{claim.id}: {n_items} of {n_items} items are done already"]
@@ -272,4 +300,5 @@ def test_a_lost_item_is_measured_again_with_the_same_rows(claim, smoke_run):
     lost = sorted((out / "items").iterdir())[0]
     shutil.rmtree(lost)
     run_claim(claim, "smoke", out, resume=True, workers=1)
-    assert files(out) == before
+    timing = f"items/{lost.name}/seconds.json"
+    assert {**files(out), timing: b""} == {**before, timing: b""}

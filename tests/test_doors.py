@@ -63,7 +63,7 @@ import probes, toy_models, hf_analysis, interp
 listed = [dir(package) for package in (probes, toy_models, hf_analysis, interp)]
 loaded = [name for name in {HEAVY} if name in sys.modules]
 assert not loaded, loaded
-from interp import Claim, find_claims, judged, write_report
+from interp import Claim, find_claims, mean_over, write_report
 from toy_models import Parity
 assert "torch" in sys.modules and "transformer_lens" not in sys.modules
 """
@@ -95,11 +95,11 @@ def test_a_moved_name_is_gone_and_its_new_place_is_there(old):
         (
             "from interp.claim import Claim, Item, register",
             "interp.claim is now interp.core.claim; "
-            "write: from interp import Claim, Item, find_claims, register_claim",
+            "write: from interp import Claim, Item, Scale, World, find_claims, register_claim",
         ),
         (
             "import interp.verdict",
-            "interp.verdict is now interp.core.verdict; write: from interp import Verdict, judged",
+            "interp.verdict is now interp.core.verdict; write: from interp import Verdict",
         ),
         ("from interp import sweep", "interp.sweep is now interp.core.sweep; write: from interp import run_claim"),
         (

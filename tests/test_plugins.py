@@ -9,11 +9,11 @@ import pytest
 
 from hf_analysis.text.conditions import CONDITIONS, Passage, find_condition
 from hf_analysis.text.conditions import register as register_condition
-from interp.core.claim import CLAIMS, Claim, Item, find_claims, load_claims
+from interp.core.claim import CLAIMS, Claim, Item, Scale, find_claims, load_claims
 from interp.core.claim import register as register_claim
+from interp.core.judging import mean_over
+from interp.core.parts import Part
 from interp.core.sweep import run_claim
-from interp.core.verdict import judged
-from interp.statistics import bootstrap_mean
 from probes import rows
 from probes.attention.statistics import STATISTICS, find_metric, load_statistics
 from probes.base import plugins
@@ -23,24 +23,27 @@ from toy_models.task import register as register_task
 CLAIM = """
 import os
 from dataclasses import dataclass
-from interp import Claim, Item, bootstrap_mean, judged, register_claim
+from interp import Claim, Item, Part, Scale, mean_over, register_claim
 from probes import rows
 
 @dataclass(frozen=True)
 class Size:
     seeds: int = 3
+    first_unit: int = 0
 
 def measure(item, work):
     return rows.table(run=item.name, condition="cot", unit=item.name, metric="process", value=float(os.getpid()))
 
-def judge(table):
-    return [judged(bootstrap_mean(table["value"].to_numpy(), rng=0), claim="outside2026/fig1", part="all",
-                   quantity="process number", threshold=0.0, direction="above", unit="seeds")]
+part = Part(key="process", name="it has a number", role="paper", primary=True, source="Figure 1",
+            quantity="process number", estimate=lambda found, level: mean_over(found, level),
+            direction="above", threshold=0.0, why="processes are counted from 1", unit="seeds")
 
-register_claim(Claim(id="outside2026/fig1", sentence="Plug-ins work.", test="t", deviations="d",
+register_claim(Claim(id="outside2026/fig1", sentence="Plug-ins work.", method="m", deviations="d",
+                     finding="The number was {process}.",
+                     scale=dict.fromkeys(("smoke", "cpu", "paper"), Scale("the paper's own numbers")),
                      presets=dict.fromkeys(("smoke", "cpu", "paper"), Size()),
-                     items=lambda preset: [Item(str(seed)) for seed in range(preset.seeds)],
-                     measure=measure, judge=judge, figures=lambda table: {}))
+                     items=lambda preset: [Item(str(seed)) for seed in range(preset.seeds)], measure=measure,
+                     summary=lambda table: table["value"], parts=lambda preset: [part], figures=lambda table: {}))
 """
 STATISTIC = """
 from probes.attention.statistics import register
@@ -177,8 +180,8 @@ def test_a_plugin_for_an_older_suite_is_one_line_that_names_it_and_the_new_place
     assert done.stdout == ""
     assert done.stderr == (
         "cotlens: the plug-in 'outside_old' (outside_old, installed by outside) cannot be imported: ImportError: "
-        "interp.claim is now interp.core.claim; write: from interp import Claim, Item, find_claims, register_claim; "
-        "repair it or uninstall outside\n"
+        "interp.claim is now interp.core.claim; write: from interp import Claim, Item, Scale, World, find_claims, "
+        "register_claim; repair it or uninstall outside\n"
     )
 
 
@@ -209,20 +212,20 @@ def test_a_cell_that_is_run_again_replaces_what_it_registered(untouched):
 @dataclasses.dataclass(frozen=True)
 class Size:
     seeds: int = 3
+    first_unit: int = 0
 
 
 def user_claim(measure) -> Claim:
+    part = Part(
+        key="seed", name="it is counted", role="paper", primary=True, source="a cell", quantity="seed",
+        estimate=mean_over, direction="above", threshold=-5.0, why="seeds are counted from 0", unit="seeds",
+    )  # fmt: skip
     return Claim(
-        id="notebook2026/fig1", sentence="s", test="t", deviations="d",
+        id="notebook2026/fig1", sentence="s", method="m", deviations="d", finding="{seed}",
+        scale=dict.fromkeys(("smoke", "cpu", "paper"), Scale("the paper's own numbers")),
         presets=dict.fromkeys(("smoke", "cpu", "paper"), Size()),
         items=lambda preset: [Item(str(seed), {"seed": seed}) for seed in range(preset.seeds)],
-        measure=measure,
-        judge=lambda table: [
-            judged(
-                bootstrap_mean(table["value"].to_numpy(), rng=0), claim="notebook2026/fig1", part="all",
-                quantity="seed", threshold=-5.0, direction="above", unit="seeds",
-            )
-        ],
+        measure=measure, summary=lambda table: table["value"], parts=lambda preset: [part],
         figures=lambda table: {},
     )  # fmt: skip
 
@@ -237,9 +240,12 @@ def test_a_claim_of_a_notebook_runs_with_one_worker_and_says_why_not_with_more(u
     CLAIMS["notebook2026/fig1"].measure.__module__ = "__main__"
     CLAIMS["notebook2026/fig1"].measure.__qualname__ = measure.__qualname__
     claim = register_claim(user_claim(measure))
-    (verdict,) = run_claim(claim, "smoke", tmp_path / "one", workers=1)
+    judgement = run_claim(claim, "smoke", tmp_path / "one", workers=1).judgement
+    (verdict,) = judgement.verdicts
     assert verdict.estimate == 1.0
     assert verdict.outcome == "supported"
+    assert judgement.conclusion == "reproduced"
+    assert judgement.finding == "1 [-1.48, 3.48]"
     with pytest.raises(ValueError, match=r"notebook2026/fig1 is registered in the calling.*use one worker"):
         run_claim(claim, "smoke", tmp_path / "two", workers=2)
     run_claim(claim, "smoke", tmp_path / "two", workers=1, resume=True)  # nothing is spoiled

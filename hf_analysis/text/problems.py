@@ -10,14 +10,18 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from probes.base.lazy import collector_paused
 
 MARKER = "####"
 _NUMBER = r"[-+−]?\s*\$?\s*[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?"
+N_TEMPLATES = 85
+"""Templates that built-in problems are drawn from."""
 _SYMBOLIC_SUFFIX = " Give the result as your final answer. Do not include units."
 
 
@@ -49,6 +53,26 @@ def load_problems(
     if not problems:
         raise ValueError(f"--data {source}: holds no problem")
     return problems
+
+
+@cache
+def template_of(problem_id: str) -> str:
+    """What a problem shares with others: the template of a built-in one; any other problem is alone, with its id.
+
+    Problems of one template differ in names and numbers only, so they are one cluster. The generator draws all
+    templates first, from its seed; the seed and the place in its sequence stand in the id.
+    """
+    found = re.fullmatch(r"gsm-symbolic-(-?\d+)-(\d{5,7})", problem_id, flags=re.ASCII)
+    if found is None or int(found[2]) == 0:
+        return problem_id
+    seed, place = int(found[1]), int(found[2])
+    return f"template {_templates(seed, 1000 * -(-place // 1000))[place - 1]}"
+
+
+@cache
+def _templates(seed: int, n: int) -> list[int]:
+    """The templates of the first n built-in problems, as reasoning-gym draws them."""
+    return Random(seed).choices(range(N_TEMPLATES), k=n)
 
 
 def final_answer(solution: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 USAGE = """usage: cotlens claims list [--json FILE]
        cotlens claims show ID
        cotlens claims run ID... [--preset smoke|cpu|paper] [--seeds N] [--out DIR] [--resume] [--workers N]
-       cotlens claims judge ID... | all [--write]
+       cotlens claims judge ID... | DIR... | all [--write]
        cotlens claims declare ID... [--preset cpu|paper] [--seeds N] [--first-unit N]
        cotlens claims severity ID... | all [--draws N]
 
@@ -79,7 +79,7 @@ class Judge:
     """Compute verdicts anew from published rows, and compare them with the published ones."""
 
     ids: tyro.conf.Positional[tuple[str, ...]] = ("all",)
-    """Claim ids, or all that are published."""
+    """Claim ids, directories such as results/wen2024/fig2, or all that are published."""
     results: Path = RESULTS
     """Published results."""
     write: bool = False
@@ -140,6 +140,7 @@ def run_claims(options: Run) -> None:
     """Runs the claims one after another and prints verdicts and conclusions."""
     from rich.console import Console
 
+    from interp.commands.claims_ledger import write_pages
     from interp.core.ledger import enter, stored
     from interp.core.published import publish
     from interp.core.reproduce import command
@@ -180,6 +181,8 @@ def run_claims(options: Run) -> None:
         Console().print(verdict_table(record.judgement.verdicts, title=claim.id))
         print(f"{claim.id}: {record.judgement.conclusion} ({record.status}; {record.scale})")
         print(f"{record.judgement.finding}\n")
+    if options.record is not None:
+        write_pages(options.record)
     enter(ledger, directories)
     remove_leftovers(options.out)
     write_report([options.out], options.out / "report.html")

@@ -60,7 +60,7 @@ def judge_claims(options: "Judge") -> None:
     differing = 0
     for found in chosen:
         claim = claim_of(found)
-        again = judged_again(claim, found, options.results)
+        again = judged_again(claim, found, found.directory.parents[1])
         complaints = differences(found, again.judgement.verdicts)
         if again.judgement.conclusion != found.record.judgement.conclusion or again.status != found.record.status:
             complaints.append(
@@ -72,9 +72,10 @@ def judge_claims(options: "Judge") -> None:
             print(f"    {complaint}")
         differing += bool(complaints)
         if options.write:
-            refresh(claim, options.results)
+            refresh(claim, found.directory.parents[1])
     if options.write:
-        write_pages(options.results)
+        for results in {found.directory.parents[1] for found in chosen}:
+            write_pages(results)
     elif differing:
         raise ValueError(f"{differing} of {len(chosen)} claims differ from {options.results}; --write enters them")
     print(f"{len(chosen)} claims judged from their published rows")
@@ -155,10 +156,13 @@ def simulate_claims(options: "Severity") -> None:
 
 
 def write_pages(results: Path) -> None:
-    """Writes the pages of papers anew from what is published."""
+    """Writes the pages of papers, the dataset card and the README's findings anew from what is published."""
+    from interp.core.card import write_card
     from interp.core.pages import write_paper_pages
 
-    write_paper_pages(list(all_published(results)), results)
+    found = list(all_published(results))
+    write_paper_pages(found, results)
+    write_card(found, results)
 
 
 def _published(ids: Sequence[str], results: Path) -> list[Published]:
@@ -167,4 +171,13 @@ def _published(ids: Sequence[str], results: Path) -> list[Published]:
         if not found:
             raise ValueError(f"{results} holds no published claim")
         return found
-    return [read_published(claim.id, results) for claim in find_claims(list(ids))]
+    return [read_published(*_place(name, results)) for name in ids]
+
+
+def _place(name: str, results: Path) -> tuple[str, Path]:
+    """The claim and the results that `name` means: an id, or the directory of a claim in any results."""
+    directory = Path(name)
+    if (directory / "judgement.json").is_file():
+        resolved = directory.resolve()
+        return f"{resolved.parent.name}/{resolved.name}", resolved.parents[1]
+    return find_claims([name])[0].id, results

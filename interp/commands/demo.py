@@ -54,10 +54,10 @@ def main(arguments: Sequence[str]) -> None:
     print("pretrained language model on grade-school problems.", flush=True)
     claims = find_claims(list(SMALL))
     pace = Pace(sum(len(claim.items(SMALL[claim.id])) for claim in claims))
-    verdicts = []
+    records = []
     for claim in claims:
         print(f"\n{claim.id}: {claim.sentence}", flush=True)
-        verdicts += run_claim(
+        record = run_claim(
             claim,
             "demo",
             options.out / claim.id.replace("/", "-"),
@@ -68,7 +68,11 @@ def main(arguments: Sequence[str]) -> None:
             pace=pace,
             report=lambda line: print(line, flush=True),
         )
-    Console().print(verdict_table(verdicts))
+        records.append(record)
+    for record in records:
+        Console().print(verdict_table(record.judgement.verdicts, title=record.claim))
+        print(f"{record.claim}: {record.judgement.conclusion} ({record.status}; {record.scale})")
+        print(f"{record.judgement.finding}\n")
     page = options.out / "report.html"
     write_report([options.out], page)
     print(f"Open {page} in a browser; figures are in {options.out}/*/figures.")

@@ -1,10 +1,10 @@
 """cotlens entropy: attention entropy and other attention statistics of a pretrained model, with and without CoT."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import pandas as pd
 import torch
@@ -15,20 +15,13 @@ from hf_analysis.measurement.measure import Measurer, collect
 from hf_analysis.measurement.request import PAPER_CONDITIONS, Request
 from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer
 from hf_analysis.text.problems import load_problems
-from interp.claims.wen2024 import fig6 as wen2024_fig6
-from interp.claims.wen2024 import fig6_model as wen2024_fig6_model
-from interp.claims.wen2024.fig6_model import AGAINST
 from interp.cli import parse
 from interp.console import progress
+from interp.core.effects import AGAINST, FILE, Effect, effect_table, effects, write_effects
 from interp.core.reproduce import chosen, command
 from interp.core.runs import check_directory, run_directory
-from interp.core.verdict import Verdict, verdict_table
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS, known_metrics
-from probes.base import atomic
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NOT_THE_RUN = ("out", "resume", "offline", "engine", "address", "actors", "actor_gpus")
 """Options that say where and how to measure, not what."""
@@ -44,7 +37,8 @@ Measure = Callable[[str, Path, str], pd.DataFrame]
 class Entropy:
     """Measure every head's attention on problems under several conditions: normalised entropy, or other --metrics.
 
-    Every finished problem is on disk before the next begins; --resume goes on after a kill.
+    Reports how every pair of conditions differs, with intervals, for this model and these problems: no verdict on a
+    paper. Every finished problem is on disk before the next begins; --resume goes on after a kill.
     """
 
     out: Path
@@ -69,7 +63,7 @@ class Entropy:
     paper_mode: bool = False
     """Exactly the paper's two conditions, texts and reduction, and a count of its script's known defects."""
     against: str | None = None
-    """Also measure this second model on the same text and judge whether --model is sparser (wen2024/fig6-model)."""
+    """Also measure this second model on the same text, and compare the two under every condition."""
     keep_tokens: int = 0
     """Keep per-token entropies of this many problems, for the report's token view."""
     seed: int = 0
@@ -99,19 +93,15 @@ class Entropy:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Checks everything that can be checked, loads the models, measures, judges and draws."""
+    """Checks everything that can be checked, loads the models, measures, compares and draws."""
     options = parse(Entropy, arguments, "entropy")
     conditions = PAPER_CONDITIONS if options.paper_mode else options.conditions
     if options.engine == "local" and (options.address, options.actors, options.actor_gpus) != (None, 1, 0):
         raise ValueError("--address, --actors and --actor-gpus need --engine ray")
-    if options.against is not None and "cot" not in conditions:
-        raise ValueError("--against compares two models on text with CoT: add cot to --conditions")
     if options.threads is not None:
         if options.threads < 1:
             raise ValueError(f"--threads must be at least 1, got {options.threads}")
         torch.set_num_threads(options.threads)
-    if options.against is not None and "min" not in options.metrics:
-        raise ValueError("--against compares two models by their minima: add min to --metrics")
     check_directory(options.out, options.resume)
     problems = load_problems(options.data, limit=options.limit, seed=options.seed, offline=options.offline)
     asked = None if options.metrics == DEFAULT_METRICS else options.metrics
@@ -123,18 +113,12 @@ def main(arguments: Sequence[str]) -> None:
     identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": _threads(options)}
     with run_directory(options.out, {"command": "entropy", **identity}, options.resume):
         table = measured(options.model, options.out, "")
-        verdicts = _conclude(wen2024_fig6.judge, wen2024_fig6.figures, table, options.out)
         if options.against is not None:
             other = measured(options.against, options.out / "against", AGAINST)
-            both = rows.concat([table, other])
-            rows.write(options.out / "rows.parquet", both)
-            verdicts += _conclude(wen2024_fig6_model.judge, wen2024_fig6_model.figures, both, options.out)
-        _write_verdicts(options, verdicts)
-    if verdicts:
-        Console().print(verdict_table(verdicts))
-        for verdict in verdicts:
-            print(f"{verdict.claim} {verdict.part}: {verdict.note}")
-    print(f"rows, verdicts and figures are in {options.out}")
+            table = rows.concat([table, other])
+            rows.write(options.out / "rows.parquet", table)
+        found = _compared(options, table)
+    _print(options, found)
 
 
 def _measured_here(options: Entropy, request: Request) -> Measure:
@@ -203,31 +187,28 @@ def _loaded(options: Entropy, name: str) -> LoadedModel:
     )
 
 
-def _conclude(
-    judge: Callable[[pd.DataFrame], Sequence[Verdict]],
-    figures: Callable[[pd.DataFrame], Mapping[str, "Figure"]],
-    table: pd.DataFrame,
-    out: Path,
-) -> list[Verdict]:
-    """Judges and draws, if there is anything to compare: one problem or one condition only leaves rows."""
-    if table["unit"].nunique() < 2:
-        return []
-    from interp.figures.style import save_figures
+def _compared(options: Entropy, table: pd.DataFrame) -> list[Effect]:
+    """Writes effects and figures; one problem or one condition leaves no effect."""
+    found = effects(table)
+    if found:
+        from interp.figures.measurement import measurement_figures  # matplotlib, when the work is done
+        from interp.figures.style import save_figures
 
-    verdicts = list(judge(table))
-    if verdicts:
-        save_figures(out / "figures", figures(table))
-    return verdicts
+        save_figures(options.out / "figures", measurement_figures(table, found))
+    again = command("entropy", options=chosen(options, leaving_out=NOT_THE_RUN))
+    write_effects(options.out / FILE, again, found)
+    return found
 
 
-def _write_verdicts(options: Entropy, verdicts: Sequence[Verdict]) -> None:
-    runs = [
-        {
-            "claim": claim,
-            "preset": "own",
-            "command": command("entropy", options=chosen(options, leaving_out=NOT_THE_RUN)),
-            "verdicts": [v.record() for v in verdicts if v.claim == claim],
-        }
-        for claim in dict.fromkeys(v.claim for v in verdicts)
-    ]
-    atomic.write_json(options.out / "verdicts.json", runs)
+def _print(options: Entropy, found: Sequence[Effect]) -> None:
+    if found:
+        one = found[0]
+        n = f"{one.n} problems" if one.unit == "problems" else f"{one.problems} problems, {one.n} clusters of them"
+        title = f"{options.model} on {options.data}: differences, {one.level:.0%} intervals ({n})"
+        Console().print(effect_table(found, title))
+        print(f"Means over heads, paired by problem; each interval alone has its level, and there are {len(found)}.")
+    else:
+        print("nothing to compare: an interval needs two conditions, and two problems that are not of one template")
+    print(f"rows, {FILE} and figures are in {options.out}")
+    claim = "wen2024/fig6" if options.against is None else "wen2024/fig6-model"
+    print(f"This describes this model on these problems. A verdict on the paper's claim: cotlens claims run {claim}")

@@ -1,22 +1,25 @@
 """How do two conditions differ on the same problems? Paired differences by head and overall.
 
 The unit of replication is the problem: heads are averaged within a problem before anything is inferred, and
-per-head tests flip the signs of whole problems, so dependence between heads is kept.
+per-head tests flip the signs of whole problems, so dependence between heads is kept. Problems made from one template
+are one cluster: they are flipped together, and intervals are for new templates.
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from interp.statistics import Interval, MaxT, bootstrap_mean, sign_flip_max_t
+from hf_analysis.text.problems import template_of
+from interp.statistics import Interval, MaxT, clustered_mean, sign_flip_max_t
 
 ALPHA = 0.05
 N_FLIPS = 4999
 FEWEST_FOR_HEADS = 6
-"""With n problems no sign-flip p-value is below 2^(1-n): fewer than six cannot reach ALPHA."""
+"""With n clusters no sign-flip p-value is below 2^(1-n): fewer than six cannot reach ALPHA."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +38,31 @@ class Contrast:
 
     first: Float[np.ndarray, "problem layer head"]
     second: Float[np.ndarray, "problem layer head"]
+    clusters: tuple[str, ...] | None = None
+    """A label for each problem; without labels every problem is its own cluster."""
 
     @property
     def differences(self) -> Float[np.ndarray, "problem layer head"]:
         return self.first - self.second
 
-    def overall(self) -> Interval:
-        """The mean over heads of the difference, with a 95% interval over problems."""
-        return bootstrap_mean(self.differences.mean((1, 2)), rng=0)
+    @property
+    def labels(self) -> np.ndarray:
+        """The cluster of each problem."""
+        return np.arange(len(self.first)) if self.clusters is None else np.array(self.clusters)
+
+    @property
+    def n_clusters(self) -> int:
+        return len(np.unique(self.labels))
+
+    def overall(self, level: float = 0.95) -> Interval:
+        """The mean over heads of the difference, with an interval over problems, which may be clustered."""
+        return clustered_mean(self.differences.mean((1, 2)), self.labels, rng=0, level=level)
 
     def head_p_values(self) -> Float[np.ndarray, "layer head"]:
         """Two-sided p-values of every head, familywise over heads (sign-flip max-T)."""
         differences = self.differences
-        return head_test(differences.reshape(len(differences), -1)).p_adjusted.reshape(differences.shape[1:])
+        found = head_test(cluster_totals(differences.reshape(len(differences), -1), self.labels))
+        return found.p_adjusted.reshape(differences.shape[1:])
 
     def head_shares(self) -> tuple[float, float]:
         """The shares of heads that are clearly lower and clearly higher in the first condition."""
@@ -55,10 +70,20 @@ class Contrast:
         return float((clear & (mean < 0)).mean()), float((clear & (mean > 0)).mean())
 
 
+def cluster_totals(
+    differences: Float[np.ndarray, "problem head"], labels: Sequence[str] | np.ndarray
+) -> Float[np.ndarray, "cluster head"]:
+    """The sums within clusters, in the order in which the clusters first come."""
+    _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+    totals = np.zeros((len(first), differences.shape[1]))
+    np.add.at(totals, codes, differences)
+    return totals[np.argsort(first)]
+
+
 _TESTED: dict[bytes, MaxT] = {}
 
 
-def head_test(differences: Float[np.ndarray, "problem head"]) -> MaxT:
+def head_test(differences: Float[np.ndarray, "cluster head"]) -> MaxT:
     """Every head's paired difference, familywise over heads (sign-flip max-T).
 
     Verdict, figures and report ask for the same test: its result is kept for this process, by the numbers.
@@ -71,31 +96,33 @@ def head_test(differences: Float[np.ndarray, "problem head"]) -> MaxT:
 
 
 def contrast(rows: pd.DataFrame, first: Side, second: Side) -> Contrast:
-    """The problems that have both sides, paired."""
-    a, b = _cube(rows, first), _cube(rows, second)
-    common = [unit for unit in a if unit in b]
+    """The problems that have both sides, paired; those of one template are a cluster."""
+    (of_a, a), (of_b, b) = _cube(rows, first), _cube(rows, second)
+    common = of_a[of_a.isin(of_b)]
     if len(common) < 2:
         raise ValueError(f"{first} and {second} have {len(common)} problems in common; at least 2 are needed")
-    return Contrast(np.stack([a[unit] for unit in common]), np.stack([b[unit] for unit in common]))
+    clusters = tuple(template_of(unit) for unit in common)
+    return Contrast(a[of_a.get_indexer(common)], b[of_b.get_indexer(common)], clusters)
 
 
-def _cube(rows: pd.DataFrame, side: Side) -> dict[str, Float[np.ndarray, "layer head"]]:
-    """The side's values by problem."""
-    chosen = rows[
-        (rows["condition"] == side.condition) & (rows["metric"] == side.metric) & (rows["scope"] == side.scope)
-    ]
+def _cube(rows: pd.DataFrame, side: Side) -> tuple[pd.Index, Float[np.ndarray, "problem layer head"]]:
+    """The side's problems, sorted, and its values."""
+    of_side = (rows["condition"] == side.condition) & (rows["metric"] == side.metric) & (rows["scope"] == side.scope)
     if side.run is not None:
-        chosen = chosen[chosen["run"] == side.run]
+        of_side &= rows["run"] == side.run
+    chosen = rows.loc[of_side, ["unit", "layer", "head", "value"]]
     if chosen.empty:
         known = {name: ", ".join(sorted(rows[name].unique())) for name in ("condition", "metric", "scope")}
         has = "; ".join(f"the {name}s {values}" for name, values in known.items())
         raise ValueError(f"no rows of {side}; the table has {has}")
     shape = (int(chosen["layer"].max()) + 1, int(chosen["head"].max()) + 1)
-    cubes = {}
-    for unit, of_unit in chosen.groupby("unit", sort=True):
-        if len(of_unit) != shape[0] * shape[1]:
-            raise ValueError(f"problem {unit} has {len(of_unit)} values of {side}, expected {shape[0] * shape[1]}")
-        values = np.empty(shape)
-        values[of_unit["layer"].to_numpy(), of_unit["head"].to_numpy()] = of_unit["value"].to_numpy()
-        cubes[str(unit)] = values
-    return cubes
+    codes, units = pd.factorize(chosen["unit"], sort=True)
+    sizes = np.bincount(codes)
+    wrong = np.flatnonzero(sizes != shape[0] * shape[1])
+    if len(wrong):
+        raise ValueError(
+            f"problem {units[wrong[0]]} has {sizes[wrong[0]]} values of {side}, expected {shape[0] * shape[1]}"
+        )
+    values = np.empty((len(units), *shape))
+    values[codes, chosen["layer"].to_numpy(), chosen["head"].to_numpy()] = chosen["value"].to_numpy()
+    return pd.Index(units), values

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interp.core.claim import Claim, load_claims
+from interp.core.claim import Claim, citation, load_claims
 from interp.core.judgement import CONCLUSIONS
+from interp.core.severity import read_severity
 from interp.core.verdict import Verdict
 from probes.base.atomic import write_text
 
@@ -42,6 +43,7 @@ def claim_page(claim: Claim, found: "Published") -> str:
         chosen = [v for v in judgement.verdicts if v.role == role]
         if chosen:
             lines += [f"## {title}", "", *_table(chosen), ""]
+    lines += _severity(claim.id, found.directory.parents[1])
     lines += ["## How", "", claim.method, "", "## Deviations from the paper", "", claim.deviations, ""]
     for title, text in (("Clarity", claim.clarity), ("What was tried before", claim.history)):
         if text:
@@ -62,25 +64,45 @@ def declared_page(claim: Claim, preset_name: str = "cpu") -> str:
 
 
 def _table(verdicts: Sequence[Verdict]) -> list[str]:
-    head = ["| | part | claimed | found | interval | n | where, why |", "|---|---|---|---|---|---|---|"]
+    head = ["| | part | paper | ours | difference | n | where, why |", "|---|---|---|---|---|---|---|"]
     return head + [_line(v) for v in verdicts]
 
 
 def _line(v: Verdict) -> str:
     name = f"**{v.name}**" if v.primary else v.name
-    level = "" if v.level is None else f"{100 * v.level:.4g}%"
+    level = "" if v.level is None else f" at {100 * v.level:.4g}%"
+    difference = "" if v.estimate is None else f"{v.estimate - v.threshold:+.3g}"
     where = ". ".join(text.rstrip(".") for text in (v.source, v.why) if text)
     note = f"<br>{v.note}" if v.note else ""
     cells = (
         MARKS[v.outcome],
         f"{name}<br>{v.quantity}{note}",
         v.claimed,
-        f"{v.outcome}: {v.interval}",
-        level,
+        f"{v.outcome}: {v.interval}{level}",
+        difference,
         f"{v.n} {v.unit}",
         where,
     )
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _severity(claim_id: str, results: Path) -> list[str]:
+    """How often the judge errs in simulated worlds, if it has been measured."""
+    rows = [row for row in read_severity(results) if row.claim == claim_id]
+    if not rows:
+        return []
+    lines = [
+        "## How often the judge would be wrong",
+        "",
+        f"{rows[0].n} simulated experiments of this size in each world; *wrong* is nominally at most 5%.",
+        "",
+        "| world | part | there it is | decided rightly | wrongly |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        cells = (_cell(row.world), row.part, str(row.truth).lower(), f"{row.right:.0%}", f"{row.wrong:.1%}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
 
 
 def _provenance(provenance: Mapping[str, Any]) -> list[str]:
@@ -133,19 +155,12 @@ def write_paper_pages(found: Sequence["Published"], results: Path) -> None:
     claims = load_claims()
     for paper in sorted({one.record.claim.split("/")[0] for one in found}):
         of_paper = [one for one in found if one.record.claim.startswith(f"{paper}/")]
-        title = _citation(paper)
         missing = sorted(
             c for c in claims if c.startswith(f"{paper}/") and c not in {o.record.claim for o in of_paper}
         )
-        lines = [f"# {paper}", "", title, "", ledger_table(of_paper, "../"), ""]
+        lines = [f"# {paper}", "", citation(paper), "", ledger_table(of_paper, "../"), ""]
         lines += [f"Not run yet: {', '.join(missing)}.", ""] if missing else []
         write_text(results / paper / "README.md", "\n".join(lines))
-
-
-def _citation(paper: str) -> str:
-    import importlib
-
-    return (importlib.import_module(f"interp.claims.{paper}").__doc__ or "").strip().split("\n\n")[0]
 
 
 def _cell(text: str) -> str:

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from interp.core.claim import Claim, World
 from interp.core.judgement import ALPHA
+from probes.base.atomic import read_json
 
 STANDARD_ERRORS = 3.0
 """A rate is above nominal if it exceeds ALPHA by more than this many standard errors of its simulation."""
@@ -37,6 +39,12 @@ class Severity:
     def record(self) -> dict[str, Any]:
         """The figures as plain JSON."""
         return asdict(self)
+
+
+def read_severity(results: Path) -> list[Severity]:
+    """What `cotlens claims severity` left in `results`; nothing if it has not been run."""
+    file = results / "severity.json"
+    return [Severity(**row) for row in read_json(file)] if file.is_file() else []
 
 
 def severity(claim: Claim, n: int, seed: int = 0) -> list[Severity]:

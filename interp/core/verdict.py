@@ -67,7 +67,8 @@ class Verdict:
     @classmethod
     def read(cls, record: dict[str, Any]) -> "Verdict":
         """The verdict that `record` came from."""
-        return cls(**{k: float(v) if v in ("inf", "-inf") else v for k, v in record.items()})
+        read: dict[str, Any] = {k: float(v) if v in ("inf", "-inf") else v for k, v in record.items()}
+        return cls(**read)
 
 
 def number(value: float) -> str:

@@ -39,8 +39,11 @@ def sorted_bars(published: Contrast) -> Figure:
     return figure
 
 
-def paired_heads(contrasts: Mapping[str, Contrast]) -> Figure:
-    """Each head's mean under both conditions, paired: below the diagonal CoT is sparser."""
+def paired_heads(contrasts: Mapping[str, Contrast], first_side: str = "CoT", quantity: str = "entropy") -> Figure:
+    """Each head's mean under both conditions, paired: below the diagonal it is lower on the first side."""
+    limit = max(
+        1.0, *(float(side.mean(0).max()) for found in contrasts.values() for side in (found.first, found.second))
+    )
     with styled():
         columns = min(3, len(contrasts))
         n_rows = -(-len(contrasts) // columns)
@@ -52,20 +55,20 @@ def paired_heads(contrasts: Mapping[str, Contrast]) -> Figure:
             first, second = found.first.mean(0), found.second.mean(0)
             clear = found.head_p_values() < ALPHA
             kinds = (
-                (clear & (first < second), BLUE, "v", "CoT clearly lower"),
-                (clear & (first > second), VERMILION, "^", "CoT clearly higher"),
+                (clear & (first < second), BLUE, "v", f"{first_side} clearly lower"),
+                (clear & (first > second), VERMILION, "^", f"{first_side} clearly higher"),
                 (~clear, "0.55", "o", "no clear difference"),
             )
             for chosen, colour, marker, label in kinds:
                 share = f"{label} ({chosen.mean():.0%})"
                 style = {"s": 13, "marker": marker, "color": colour, "alpha": 0.7, "linewidths": 0}
                 axes.scatter(second[chosen], first[chosen], **style, label=share)
-            axes.plot([0, 1], [0, 1], color="0.3", linewidth=0.8)
+            axes.plot([0, limit], [0, limit], color="0.3", linewidth=0.8)
             axes.set_title(part, fontsize=9)
             axes.tick_params(labelbottom=True)  # the panel below may be missing
             axes.legend(fontsize=7, loc="upper left", handletextpad=0.2)
-        figure.supxlabel("entropy under the comparison condition", fontsize=9)
-        figure.supylabel("entropy with CoT", fontsize=9)
+        figure.supxlabel(f"{quantity} under the comparison condition", fontsize=9)
+        figure.supylabel(f"{quantity} with {first_side}", fontsize=9)
     return figure
 
 

@@ -17,7 +17,13 @@ from interp.statistics.growth import (
 )
 from interp.statistics.interval import Interval, Outcome, decide
 from interp.statistics.linearity import departure_from_line
-from interp.statistics.means import bootstrap_mean, cautious_mean, cluster_bootstrap, paired_difference
+from interp.statistics.means import (
+    bootstrap_mean,
+    cautious_mean,
+    cluster_bootstrap,
+    clustered_mean,
+    paired_difference,
+)
 from interp.statistics.multiplicity import MaxT, benjamini_hochberg, benjamini_yekutieli, sign_flip_max_t
 from interp.statistics.proportions import binomial_interval, binomial_p_value, proportion_difference
 
@@ -36,6 +42,7 @@ __all__ = [
     "cautious_mean",
     "change_point",
     "cluster_bootstrap",
+    "clustered_mean",
     "crossed_mean",
     "decide",
     "departure_from_line",

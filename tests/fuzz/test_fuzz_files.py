@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hf_analysis.models.loading import load_model, tiny_twin
 from hf_analysis.text.problems import load_problems
 from interp.cli import main
+from interp.core.ledger import read_records
 from interp.core.runs import read_config
-from interp.core.verdict import read_verdicts
 from probes import rows
 from probes.base import checkpoint
 from tests.fuzz.cases import command_refuses_or_works, contents, damaged, refused_in_one_line
@@ -203,7 +203,7 @@ def test_a_model_directory(cases, tmp_path):
 @pytest.mark.parametrize(("name", "read"), [("config.json", "config"), ("verdicts.json", "verdicts")])
 def test_json_files(name, read, cases, tmp_path):
     path = tmp_path / name
-    reads = {"config": lambda: read_config(tmp_path), "verdicts": lambda: read_verdicts(path)}[read]
+    reads = {"config": lambda: read_config(tmp_path), "verdicts": lambda: read_records(path)}[read]
 
     @settings(max_examples=200, suppress_health_check=LAX)
     @given(st.one_of(JSON_VALUES.map(line), damaged(b'{"config": {"claim": "x"}}'), st.binary(max_size=50)))

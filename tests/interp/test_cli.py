@@ -8,6 +8,7 @@ import pytest
 
 import interp.commands.train
 from interp.cli import COMMANDS, main
+from interp.core.ledger import read_records
 from interp.core.runs import run_directory
 from probes import rows
 from probes.base import checkpoint
@@ -133,7 +134,7 @@ def test_unknown_names_list_the_known(capsys, tmp_path):
     assert "'parity'" in refused(capsys, ["train", "partiy", *out])
     assert "wen2024/fig2" in refused(capsys, ["claims", "run", "wen2024/fig99", *out])
     assert "smoke" in refused(capsys, ["claims", "run", "wen2024/fig2", "--preset", "huge", *out])
-    assert "list, run or board" in refused(capsys, ["claims", "walk"])
+    assert "use list, show, run, judge, declare, severity" in refused(capsys, ["claims", "walk"])
     assert "at least one claim" in refused(capsys, ["claims", "run", *out])
     assert "--workers must be at least 1, got 0" in refused(
         capsys, ["claims", "run", "wen2024/fig2", "--workers", "0", *out]
@@ -253,23 +254,33 @@ def test_claims_list_prints_and_writes_json(tmp_path, capsys):
     assert all(name in text and claim["sentence"] in text for name, claim in listed.items())
 
 
-def test_claims_run_then_board(tmp_path, capsys):
-    out, results = tmp_path / "claims", tmp_path / "results.json"
+def test_claims_run_record_list_show_and_judge(tmp_path, capsys):
+    out, results = tmp_path / "claims", ["--results", str(tmp_path / "results")]
     command = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "1", "--out", str(out)]
-    assert main([*command, "--record", str(results)]) == 0
-    assert "wen2024/fig3b" in capsys.readouterr().out
-    assert results.read_bytes() == (out / "verdicts.json").read_bytes()
+    assert main([*command, "--record", results[1]]) == 0
+    assert "wen2024/fig3b: " in capsys.readouterr().out
+    (record,) = read_records(out / "verdicts.json")
     before = files(out)
     assert "is not empty" in refused(capsys, command)
     assert files(out) == before
-    assert main(["claims", "board", "--results", str(results)]) == 0
-    assert "| `wen2024/fig3b` |" in capsys.readouterr().out
+    assert main(["claims", "list", *results]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("wen2024/fig3b ")]
+    assert f"{record.judgement.conclusion}, exploratory" in line
+    assert main(["claims", "show", "wen2024/fig3b", *results]) == 0
+    assert record.judgement.conclusion in capsys.readouterr().out
+    assert main(["claims", "show", "wen2024/fig2", *results]) == 0
+    assert "not run" in capsys.readouterr().out
+    assert main(["claims", "judge", "all", *results]) == 0
+    assert "1 claims judged" in capsys.readouterr().out
 
 
-def test_a_board_of_something_else_is_refused(tmp_path, capsys):
-    (tmp_path / "v.json").write_text('[{"a": 1}]')
-    assert "not a list of verdicts" in refused(capsys, ["claims", "board", "--results", str(tmp_path / "v.json")])
-    assert "missing.json" in refused(capsys, ["claims", "board", "--results", str(tmp_path / "missing.json")])
+def test_results_that_are_not_there_or_damaged_are_one_line(tmp_path, capsys):
+    results = ["--results", str(tmp_path)]
+    assert "holds no published claim" in refused(capsys, ["claims", "judge", "all", *results])
+    assert "holds nothing of wen2024/fig2" in refused(capsys, ["claims", "judge", "wen2024/fig2", *results])
+    (tmp_path / "wen2024" / "fig2").mkdir(parents=True)
+    (tmp_path / "wen2024" / "fig2" / "judgement.json").write_text('[{"a": 1}]')
+    assert "fig2 is damaged" in refused(capsys, ["claims", "judge", "wen2024/fig2", *results])
 
 
 @pytest.mark.parametrize(
@@ -290,7 +301,7 @@ def test_files_that_no_run_of_claims_made_are_not_replaced(capsys, tmp_path):
     (tmp_path / "report.html").write_text("my own page")
     assert "no run of claims made" in refused(capsys, asked)
     (tmp_path / "verdicts.json").write_text("{}")
-    assert "is not a list of verdicts" in refused(capsys, asked)
+    assert "is not a list of judged claims" in refused(capsys, asked)
     assert files(tmp_path) == {"report.html": b"my own page", "verdicts.json": b"{}"}
 
 

@@ -114,8 +114,8 @@ def exponent_of(searches: pd.DataFrame, level: float, name: str) -> Interval | N
     """The slope of log M against the log of k or n, by least squares for each seed; mean over seeds.
 
     Sizes at which a search was cut at the largest M tried are left out, and the interval is open on the side to which
-    they would move the slope. A search ends on a grid, so every log M is known to one step of it only; the interval is
-    widened by the most that this can change a slope.
+    they would move the slope. A search ends on a grid, so every log M is known to one step of it only; the interval
+    is widened by the most that this can change a slope.
     """
     found = line(searches, name)
     cut = found.loc[found["censored"], name].unique()

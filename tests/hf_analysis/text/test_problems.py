@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_analysis.text.problems import (
+    N_TEMPLATES,
     Problem,
     final_answer,
     load_problems,
@@ -16,6 +17,7 @@ from hf_analysis.text.problems import (
     plain_number,
     same_number,
     stated_answer,
+    template_of,
     without_annotations,
 )
 
@@ -176,3 +178,19 @@ def test_builtin_problems_are_seeded_and_well_formed():
     for problem in first:
         assert problem.answer == final_answer(problem.solution)
         assert "Do not include units" not in problem.question
+
+
+def test_the_template_of_a_built_in_problem_is_the_one_that_made_it():
+    import reasoning_gym
+    from reasoning_gym.arithmetic.gsm_symbolic.gsm_symbolic import tasks_ok
+
+    assert len(tasks_ok) == N_TEMPLATES
+    for seed in (0, 7, -1):
+        made_from = reasoning_gym.create_dataset("gsm_symbolic", size=1100, seed=seed).task_indices
+        found = [template_of(f"gsm-symbolic-{seed}-{place:05d}") for place in range(1, 1101)]
+        assert found == [f"template {tasks_ok.index(task)}" for task in made_from]
+
+
+def test_any_other_problem_is_its_own_cluster():
+    for name in ("openai_gsm8k-00001", "gsm-symbolic-0-00000", "gsm-symbolic-0-99999999999", "gsm-symbolic-x-00001"):
+        assert template_of(name) == name

@@ -4,8 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import scipy.stats
 
+from hf_analysis.models.loading import load_model, tiny_twin
 from interp.cli import main
+from interp.core.effects import read_effects
+from interp.core.verdict import OUTCOMES
 from probes import rows
 
 
@@ -16,24 +20,65 @@ def run(tmp_path_factory) -> Path:
     return out
 
 
-def test_a_run_leaves_rows_verdicts_and_figures(run):
+def pairs(directory: Path) -> set[tuple[str, str]]:
+    return {(effect.first, effect.second) for effect in read_effects(directory / "effects.json")}
+
+
+def test_a_run_leaves_rows_effects_and_figures(run):
     table = rows.read(run / "rows.parquet")
     assert set(table["condition"]) == {"cot", "no_cot", "filler"}
     assert table["unit"].nunique() == 3
     assert table.groupby(["layer", "head"]).ngroups == 30 * 9
-    verdicts = json.loads((run / "verdicts.json").read_text())
-    parts = {verdict["part"] for verdict in verdicts[0]["verdicts"]}
-    assert "controlled: equal length" in parts
-    assert "controlled: shuffled tokens" not in parts  # not measured, so not judged
-    for name in ("sorted_bars", "paired_heads", "difference_maps"):
+    assert pairs(run) == {("cot", "no_cot"), ("cot", "filler"), ("no_cot", "filler")}
+    found = read_effects(run / "effects.json")
+    assert {(e.metric, e.scope) for e in found} == set(zip(table["metric"], table["scope"]))
+    assert len(found) == 3 * 7 * 2
+    assert {(e.n, e.problems, e.level) for e in found} == {(3, 3, 0.95)}
+    for name in ("effects", "sorted_bars", "paired_heads", "difference_maps"):
         assert (run / "figures" / f"{name}.png").stat().st_size > 10_000
+
+
+def test_an_effect_is_what_the_rows_say(run):
+    table = rows.read(run / "rows.parquet")
+    for effect in read_effects(run / "effects.json"):
+        chosen = table[(table["metric"] == effect.metric) & (table["scope"] == effect.scope)]
+        by_problem = chosen.pivot_table(index="unit", columns="condition", values="value")  # heads averaged
+        differences = by_problem[effect.first] - by_problem[effect.second]
+        t = scipy.stats.t.interval(0.95, 2, differences.mean(), differences.sem())
+        assert (effect.estimate, effect.low, effect.high) == pytest.approx((differences.mean(), *t))
+
+
+def test_three_problems_on_random_weights_are_no_verdict_on_a_paper(tmp_path, capsys):
+    tiny = tiny_twin(load_model("builtin"), seed=0)
+    tiny.model.save_pretrained(tmp_path / "model")
+    tiny.tokenizer.save_pretrained(tmp_path / "model")
+    out = tmp_path / "run"
+    assert main(["entropy", "--model", str(tmp_path / "model"), "--limit", "3", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert not any(outcome in said for outcome in OUTCOMES)
+    assert said.endswith("A verdict on the paper's claim: cotlens claims run wen2024/fig6\n")
+    assert "min" in said
+    assert "3 problems" in said
+    assert not (out / "verdicts.json").exists()
+    assert not any(outcome in (out / "effects.json").read_text() for outcome in OUTCOMES)
+    assert len(pairs(out)) == 10
+
+
+def test_one_condition_leaves_rows_and_says_why_there_is_no_effect(tmp_path, capsys):
+    out = tmp_path / "x"
+    assert main(["entropy", "--limit", "1", "--conditions", "cot", "--metrics", "min", "--out", str(out)]) == 0
+    assert read_effects(out / "effects.json") == []
+    assert not rows.read(out / "rows.parquet").empty
+    assert "nothing to compare" in capsys.readouterr().out
 
 
 def test_resume_of_a_finished_run_changes_nothing(run, capsys):
     before = (run / "rows.parquet").read_bytes()
+    effects = (run / "effects.json").read_bytes()
     arguments = ["entropy", "--limit", "3", "--conditions", "cot", "no_cot", "filler", "--out", str(run)]
     assert main([*arguments, "--resume"]) == 0
     assert (run / "rows.parquet").read_bytes() == before
+    assert (run / "effects.json").read_bytes() == effects
     assert main(arguments) == 2
     assert main([*arguments, "--resume", "--seed", "1"]) == 2
     assert (run / "rows.parquet").read_bytes() == before
@@ -54,8 +99,9 @@ def test_other_metrics_are_measured_and_the_command_says_so(tmp_path):
     table = rows.read(tmp_path / "x" / "rows.parquet")
     assert set(table["metric"]) == {"min", "effective_keys_mean"}
     assert (table.loc[table["metric"] == "effective_keys_mean", "value"] >= 1).all()
-    (run,) = json.loads((tmp_path / "x" / "verdicts.json").read_text())
+    run = json.loads((tmp_path / "x" / "effects.json").read_text())
     assert "--metrics min effective_keys_mean" in run["command"]
+    assert {effect["metric"] for effect in run["effects"]} == {"min", "effective_keys_mean"}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +115,6 @@ def test_other_metrics_are_measured_and_the_command_says_so(tmp_path):
         (["--threads", "0"], "at least 1"),
         (["--metrics", "min", "magic"], "unknown metric 'magic'"),
         (["--metrics", "mean", "--paper-mode"], "paper mode measures the metric min"),
-        (["--metrics", "mean", "--against", "builtin"], "add min to --metrics"),
         (["--frobnicate"], "frobnicate"),
     ],
 )
@@ -103,14 +148,29 @@ def test_a_refused_request_leaves_nothing_so_the_corrected_one_runs(tmp_path):
 def test_paper_mode_compares_two_models(tmp_path, capsys):
     arguments = ["--limit", "2", "--paper-mode", "--against", "builtin", "--threads", "1"]
     assert main(["entropy", *arguments, "--out", str(tmp_path / "x")]) == 0
-    runs = json.loads((tmp_path / "x" / "verdicts.json").read_text())
-    assert [run["claim"] for run in runs] == ["wen2024/fig6", "wen2024/fig6-model"]
-    assert [verdict["estimate"] for verdict in runs[1]["verdicts"]] == [0.0]  # the same model twice
-    assert (
-        runs[0]["command"] == "cotlens entropy --limit 2 --paper-mode --against builtin --threads 1 --out runs/again"
-    )
-    assert main(["entropy", "--conditions", "no_cot", "--against", "builtin", "--out", str(tmp_path / "y")]) == 2
-    assert "add cot" in capsys.readouterr().err
+    run = json.loads((tmp_path / "x" / "effects.json").read_text())
+    model = rows.read(tmp_path / "x" / "rows.parquet")["run"].iloc[0]
+    other = f"against {model}"
+    assert pairs(tmp_path / "x") == {
+        (f"{model}: cot", f"{model}: no_cot"), (f"{model}: cot", f"{other}: cot"),
+        (f"{model}: no_cot", f"{other}: no_cot"), (f"{other}: cot", f"{other}: no_cot"),
+    }  # fmt: skip
+    same = [
+        effect
+        for effect in run["effects"]
+        if effect["second"].startswith(f"{other}:") and "against" not in effect["first"]
+    ]
+    assert [effect["estimate"] for effect in same] == [0.0, 0.0]  # the same model twice
+    assert all(effect["low"] < 0 < effect["high"] for effect in same)  # two equal problems are no certainty
+    assert run["command"] == "cotlens entropy --limit 2 --paper-mode --against builtin --threads 1 --out runs/again"
+    assert capsys.readouterr().out.endswith("cotlens claims run wen2024/fig6-model\n")
+
+
+def test_two_models_are_compared_on_any_text_and_metric(tmp_path):
+    arguments = ["--conditions", "no_cot", "--metrics", "mean", "--against", "builtin", "--limit", "2"]
+    assert main(["entropy", *arguments, "--out", str(tmp_path / "y")]) == 0
+    ((first, second),) = pairs(tmp_path / "y")
+    assert second == f"against {first}"
 
 
 def test_a_problem_that_cannot_be_measured_is_refused_before_any_is(tmp_path, capsys):

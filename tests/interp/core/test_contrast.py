@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interp.core.contrast import N_FLIPS, Side, contrast, head_test
+from hf_analysis.text.problems import template_of
+from interp.core.contrast import N_FLIPS, Contrast, Side, cluster_totals, contrast, head_test
 from interp.statistics import sign_flip_max_t
 from probes.rows import concat, table
 
@@ -61,6 +62,22 @@ def test_heads_that_move_are_found_and_others_are_not():
     clear = found.head_p_values() < 0.05
     np.testing.assert_array_equal(clear, shift != 0)
     assert found.head_shares() == (1 / 6, 1 / 6)
+
+
+def test_problems_of_one_template_are_one_cluster():
+    """Copies of six problems under ids that share a template say no more than the six."""
+    units = [f"gsm-symbolic-0-{place:05d}" for place in range(1, 61)]
+    templates = sorted({template_of(unit) for unit in units})
+    by_template = dict(zip(templates, RNG.normal(0.1, 0.1, (len(templates), 1, 2))))
+    first = np.stack([by_template[template_of(unit)] for unit in units])
+    found = contrast(concat([_rows("cot", first, units=units), _rows("no_cot", 0 * first, units=units)]), COT, NO_COT)
+    assert found.overall(0.9).n == found.n_clusters == len(templates) < 60
+    assert found.overall().value == pytest.approx(first.mean())
+    naive = Contrast(found.first, found.second).overall()
+    assert found.overall().high - found.overall().low > naive.high - naive.low
+    totals = cluster_totals(first.reshape(60, 2), found.labels)
+    assert totals.shape == (len(templates), 2)
+    np.testing.assert_array_equal(found.head_p_values().ravel(), head_test(totals).p_adjusted)
 
 
 def test_a_missing_condition_names_those_there_are():

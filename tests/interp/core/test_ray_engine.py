@@ -114,7 +114,7 @@ def test_entropy_by_two_actors_of_which_one_is_killed_gives_the_rows_of_one_proc
     done = cotlens("entropy", *options, *where, "--out", str(there))
     assert done.returncode == 0, done.stderr
     assert killer.killed, "no actor was there to be killed"
-    same_files(here, there, "rows.parquet", "tokens.parquet", "verdicts.json", "measurement.json", "config.json")
+    same_files(here, there, "rows.parquet", "tokens.parquet", "effects.json", "measurement.json", "config.json")
 
 
 @pytest.mark.slow

@@ -27,8 +27,9 @@ def files(directory) -> dict[str, bytes]:
 
 
 def outcome(directory) -> dict[str, bytes]:
-    """What a run is about: not the configuration's record of the moment."""
-    return {name: data for name, data in files(directory).items() if not name.startswith("config")}
+    """What a run is about: not the configuration's record of the moment, nor the seconds that items took."""
+    moment = ("config.json", "seconds.json")
+    return {name: data for name, data in files(directory).items() if not name.endswith(moment)}
 
 
 def test_an_interrupted_sweep_resumes_to_the_same_files(claim, tiny, tmp_path, monkeypatch):

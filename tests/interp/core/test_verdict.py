@@ -1,22 +1,25 @@
-"""Verdicts: what an interval implies, and that they survive the disk."""
+"""Verdicts: what an interval implies under a declaration, and that they survive the disk."""
 
+import dataclasses
 import json
 import math
 
 import pytest
 from rich.console import Console
 
-from interp.core.verdict import Verdict, judged, read_verdicts, verdict_table
+from interp.core.parts import Part
+from interp.core.verdict import Verdict, decided, untestable, verdict_table
 from interp.statistics import Interval
-from probes.base.atomic import write_json
+
+PART = Part(
+    key="gain", name="part [a]", role="ours", quantity="nats", estimate=lambda *_: None, direction="above",
+    threshold=1.0, why="one", unit="seeds",
+)  # fmt: skip
 
 
-def verdict(low: float, high: float, direction="above", threshold=1.0) -> Verdict:
+def verdict(low: float, high: float, **changes) -> Verdict:
     estimate = (low + high) / 2 if math.isfinite(low + high) else 0.0
-    return judged(
-        Interval(estimate, low, high, 0.95, 5), claim="wen2024/fig2", part="part [a]", quantity="nats",
-        threshold=threshold, direction=direction, unit="seeds", note="ü",
-    )  # fmt: skip
+    return decided("wen2024/fig2", dataclasses.replace(PART, **changes), Interval(estimate, low, high, 0.95, 5), "ü")
 
 
 @pytest.mark.parametrize(
@@ -33,42 +36,48 @@ def verdict(low: float, high: float, direction="above", threshold=1.0) -> Verdic
     ],
 )
 def test_the_whole_interval_must_be_on_one_side(low, high, direction, outcome):
-    assert verdict(low, high, direction).outcome == outcome
-
-
-def test_verdicts_come_back_from_json_with_open_ends(tmp_path):
-    kept = [verdict(1.1, 2.0), verdict(-math.inf, math.inf)]
-    run = {"claim": "wen2024/fig2", "preset": "cpu", "command": "c", "verdicts": [v.record() for v in kept]}
-    write_json(tmp_path / "v.json", [run])
-    assert "Infinity" not in (tmp_path / "v.json").read_text()
-    (found,) = read_verdicts(tmp_path / "v.json")
-    assert found["verdicts"] == kept
+    assert verdict(low, high, direction=direction).outcome == outcome
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}x", "3", '[{"claim": "a"}]', '[{"verdicts": [{"claim": "a"}]}]', '[{"verdicts": 3}]']
+    ("low", "high", "outcome"),
+    [(0.9, 1.2, "supported"), (0.9, 1.4, "inconclusive"), (1.4, 2.0, "refuted"), (0.0, 3.0, "inconclusive")],
 )
-def test_other_files_are_named(content, tmp_path):
-    path = tmp_path / "v.json"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=r"v\.json is not a list of verdicts"):
-        read_verdicts(path)
+def test_no_difference_needs_the_interval_inside_the_margin(low, high, outcome):
+    assert verdict(low, high, direction="within", margin=0.3).outcome == outcome
 
 
-def test_records_are_plain_json():
-    assert json.loads(json.dumps(verdict(1.1, 2.0).record(), allow_nan=False))["outcome"] == "supported"
+def test_a_ratio_without_evidence_is_not_refuted():
+    assert verdict(-0.5, 0.5, refuted_at=-1.0).outcome == "inconclusive"
+    assert verdict(-3.0, -2.0, refuted_at=-1.0).outcome == "refuted"
+
+
+def test_what_cannot_be_estimated_has_no_number():
+    found = untestable("wen2024/fig2", PART, "nothing solved")
+    assert (found.outcome, found.estimate, found.low, found.level, found.n) == ("not testable here", *[None] * 3, 0)
+    assert (found.interval, found.note) == ("no estimate", "nothing solved")
+
+
+def test_verdicts_come_back_from_json_with_open_ends():
+    kept = [verdict(1.1, 2.0), verdict(-math.inf, math.inf), untestable("wen2024/fig2", PART, "nothing solved")]
+    text = json.dumps([v.record() for v in kept], allow_nan=False)
+    assert [Verdict.read(found) for found in json.loads(text)] == kept
 
 
 def test_the_table_shows_everything_brackets_included():
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(verdict_table([verdict(1.1, 2.0), verdict(-math.inf, math.inf)]))
+    kept = [verdict(1.1, 2.0), verdict(-math.inf, math.inf), untestable("wen2024/fig2", PART, "nothing solved")]
+    console.print(verdict_table(kept))
     text = console.export_text()
     for expected in (
         "supported",
         "inconclusive",
-        "wen2024/fig2 part [a]",
+        "part [a] (ours)",
         "1.55 [1.1, 2]",
-        "> 1, 5 seeds",
-        "[-inf, inf]",
+        "95% interval",
+        "> 1",
+        "5 seeds",
+        "[−∞, ∞]",
+        "no estimate",
     ):
         assert expected in text

@@ -63,3 +63,11 @@ def test_values_that_agree_have_no_width():
 def test_one_problem_or_one_run_is_too_few(shape, message):
     with pytest.raises(ValueError, match=message):
         crossed_mean(np.zeros(shape))
+
+
+def test_problems_of_one_cluster_count_once():
+    rng = np.random.default_rng(3)
+    values = sampled(rng, 12, 3, 1.0, 0.5, 0.3)
+    once, copied = crossed_mean(values), crossed_mean(np.repeat(values, 4, axis=0), clusters=np.repeat(range(12), 4))
+    assert (copied.low, copied.high, copied.n) == pytest.approx((once.low, once.high, 12))
+    assert crossed_mean(values, clusters=np.arange(12)) == once

@@ -17,6 +17,7 @@ from interp.statistics import (
     bootstrap_mean,
     cautious_mean,
     cluster_bootstrap,
+    clustered_mean,
     decide,
     paired_difference,
     proportion_difference,
@@ -175,6 +176,26 @@ def test_cluster_bootstrap_covers_where_observations_do_not():
     assert naive / trials < 0.75  # 0.63 expected, Monte Carlo error 0.028: the cluster is the replication
 
 
+@pytest.mark.parametrize("sizes", [np.full(20, 5), np.arange(1, 21), np.full(4, 3)])
+def test_clustered_mean_covers_where_observations_do_not(sizes):
+    rng, clusters = np.random.default_rng(4), np.repeat(np.arange(len(sizes)), sizes)
+    covered = 0
+    for _ in range(1000):
+        values = rng.standard_normal(len(sizes))[clusters] + 0.3 * rng.standard_normal(len(clusters))
+        ours = clustered_mean(values, clusters, rng=0)
+        covered += ours.low <= 0 <= ours.high
+        assert ours.n == len(sizes)
+    assert covered >= 930  # the Monte Carlo error is 7
+
+
+def test_clustered_mean_of_single_observations_is_the_plain_mean():
+    values, names = np.random.default_rng(5).normal(size=30), np.array([f"p{i}" for i in range(30)])
+    assert clustered_mean(values, names, rng=0, level=0.9) == bootstrap_mean(values, rng=0, level=0.9)
+    same = np.repeat(values[:10], 3)  # copies add nothing
+    ours, theirs = clustered_mean(same, np.repeat(names[:10], 3), rng=0), bootstrap_mean(values[:10], rng=0)
+    assert (ours.value, ours.low, ours.high) == pytest.approx((theirs.value, theirs.low, theirs.high))
+
+
 def test_cluster_bootstrap_resamples_whole_clusters_of_any_size_and_label():
     values = np.array([[1.0, 1], [2, 2], [2, 2], [3, 3], [4, 4], [5, 5]])
     labels = np.array(["a", "b", "b", "c", "d", "e"])
@@ -216,6 +237,8 @@ def test_binomial_closed_forms():
         (lambda: bootstrap_mean(np.array([1.0, 2]), rng=0, level=95), "level 95"),
         (lambda: bootstrap_mean(np.ones(30), rng=0, n_resamples=10), "at least 100"),
         (lambda: cluster_bootstrap(np.ones(4), np.arange(4), np.mean, rng=0), "4 clusters"),
+        (lambda: clustered_mean(np.ones(4), np.zeros(4), rng=0), "1 cluster arrived"),
+        (lambda: clustered_mean(np.ones(4), np.zeros(3), rng=0), "3 labels for 4"),
         (lambda: cluster_bootstrap(np.ones(4), np.arange(3), np.mean, rng=0), "3 labels for 4"),
         (lambda: cluster_bootstrap(np.ones(9), np.arange(9), lambda _: np.nan, rng=0), "NaN on a resample"),
         (lambda: binomial_interval(3, 2), "3 successes in 2 trials"),

@@ -1,0 +1,99 @@
+"""What is in `results/`, for whoever loads it? A dataset card, and what the top README shows of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interp.core.pages import ledger_table, paper_lines
+from probes.base.atomic import write_text
+
+if TYPE_CHECKING:
+    from interp.core.published import Published
+
+COLUMNS = {
+    "run": "which run measured it",
+    "condition": "what is compared: cot, no_cot, an arm of the experiment",
+    "unit": "unit of replication: seed or problem",
+    "setting": 'what else varied, as "k=3 n=30"',
+    "samples": "training sequences seen when it was measured",
+    "update": "gradient updates made when it was measured",
+    "layer": "layer, -1 where there is none",
+    "head": "attention head, -1 where there is none",
+    "query": "position that attends, -1 where there is none",
+    "key": "position attended to, -1 where there is none",
+    "metric": "what was measured",
+    "scope": "which tokens were reduced over",
+    "value": "the number",
+    "n_tokens": "how many tokens were reduced over",
+}
+START, END = "<!-- findings: cotlens claims judge all --write -->", "<!-- end of findings -->"
+
+
+HEADLINES = (
+    "wen2024/fig6",
+    "wen2024/fig2",
+    "wen2024/thm3",
+    "kim2024/thm5",
+    "li2024/fig4",
+    "wang2025/fig3-left",
+    "huang2025/fig1a",
+    "huang2025/fig2",
+)
+"""Claims whose findings open the top README."""
+
+
+def dataset_card(found: Sequence["Published"]) -> str:
+    """The card of `results/`: how to load it, its columns, and what each claim concluded."""
+    configs = [
+        line
+        for one in found
+        for line in (
+            f"- config_name: {one.record.claim.replace('/', '-')}",
+            f"  data_files: {one.record.claim}/rows.parquet",
+        )
+    ]
+    example = found[0].record.claim
+    return "\n".join(
+        [
+            *("---", "pretty_name: CoTLens measurements", "license: mit", "configs:", *configs, "---", ""),
+            *("# What CoTLens measured", ""),
+            "One folder for each claim: the rows that its judge reads, its judgement, figures, provenance, a page.",
+            "`cotlens claims judge all` computes every judgement anew from these rows, without a model.",
+            *("", paper_lines(found), "", "## Loading", "", "```python", "from datasets import load_dataset", ""),
+            f'rows = load_dataset("parquet", data_files="results/{example}/rows.parquet")["train"]',
+            *("```", "", "## Columns", "", "| column | meaning |", "|---|---|"),
+            *(f"| `{name}` | {meaning} |" for name, meaning in COLUMNS.items()),
+            "",
+            "Rows that neither a part nor a figure reads are left out: other metrics and evaluations, weights, and",
+            "per-token tables; the command on each claim's page measures them again.",
+            *("", "## Claims", "", ledger_table(found), ""),
+        ]
+    )
+
+
+def headlines(found: Sequence["Published"], link: str) -> str:
+    """The findings of `HEADLINES` in sentences, and a line for each paper."""
+    records = {one.record.claim: one.record for one in found}
+    lines = []
+    for claim_id in HEADLINES:
+        if claim_id in records:
+            judgement = records[claim_id].judgement
+            page = f"[{claim_id}]({link}{claim_id}/README.md)"
+            lines.append(f"- {judgement.finding} *{judgement.conclusion.capitalize()}*, {page}.")
+    return "\n".join([*lines, "", paper_lines(found, link)])
+
+
+def with_findings(text: str, findings: str) -> str:
+    """`text` with `findings` in place of what is between its two markers."""
+    if text.count(START) != 1 or text.count(END) != 1 or text.index(END) < text.index(START):
+        raise ValueError(f"the text must hold {START} and {END} once each and in this order")
+    before, rest = text.split(START)
+    return f"{before}{START}\n{findings}\n{END}{rest.split(END)[1]}"
+
+
+def write_card(found: Sequence["Published"], results: Path) -> None:
+    """Writes the card of `results`, and the findings into a README beside it that has a place for them."""
+    write_text(results / "README.md", dataset_card(found))
+    readme = results.parent / "README.md"
+    if readme.is_file() and START in (text := readme.read_text(encoding="utf-8")):
+        write_text(readme, with_findings(text, headlines(found, f"{results.name}/")))

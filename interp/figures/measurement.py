@@ -1,0 +1,92 @@
+"""What does a user's own measurement look like? Its effects with intervals, and heads paired across conditions."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from interp.core.contrast import Contrast, Side, contrast
+from interp.core.effects import Effect, in_words, pairs
+from interp.figures.pretrained import difference_maps, paired_heads, sorted_bars
+from interp.figures.style import BLUE, VERMILION, new_figure, styled
+from probes.attention.statistics import Metric, find_metric
+
+STYLES = ((BLUE, "o"), (VERMILION, "s"))
+"""Of the scopes."""
+
+
+def measurement_figures(rows: pd.DataFrame, effects: Sequence[Effect]) -> Mapping[str, Figure]:
+    """All effects; the first condition against each other one, head by head; the paper's bars if they apply."""
+    if not effects:
+        return {}
+    metric = find_metric(str(rows["metric"].iloc[0]))
+    contrasts, first = head_contrasts(rows, metric)
+    quantity = metric.statistic.label
+    drawn = {
+        "effects": forest(effects),
+        "paired_heads": paired_heads(contrasts, first, quantity),
+        "difference_maps": difference_maps(contrasts, label=f"{quantity}, {first} minus comparison"),
+    }
+    bars = [Side(condition, "min", "all", str(rows["run"].iloc[0])) for condition in ("cot", "no_cot")]
+    measured = set(zip(rows["condition"], rows["metric"], rows["scope"]))
+    if all((side.condition, side.metric, side.scope) in measured for side in bars):
+        drawn["sorted_bars"] = sorted_bars(contrast(rows, *bars))
+    return drawn
+
+
+def head_contrasts(rows: pd.DataFrame, metric: Metric) -> tuple[dict[str, Contrast], str]:
+    """The first side against each other one, in `metric` and its length-matched form; and the first side in words."""
+    scope = "answer" if "answer" in set(rows["scope"]) else str(rows["scope"].iloc[0])
+    measured, runs = set(rows["metric"]), set(rows["run"])
+    matched = [m for m in metric.statistic.metrics if m.reduction.startswith("length_matched") and m.name in measured]
+    found, first_side = {}, ""
+    for shown in dict.fromkeys([metric, *matched]):
+        sides = list(pairs(rows, shown.name, scope))
+        first_side = in_words(sides[0][0], runs)
+        for first, second in sides:
+            if first == sides[0][0]:
+                title = f"{shown.name}, {scope} tokens\n{first_side} − {in_words(second, runs)}"
+                found[title] = contrast(rows, first, second)
+    return found, first_side
+
+
+def forest(effects: Sequence[Effect]) -> Figure:
+    """Every effect with its interval: a panel for each metric, a line for each pair, a mark for each scope."""
+    metrics = list(dict.fromkeys(effect.metric for effect in effects))
+    scopes = list(dict.fromkeys(effect.scope for effect in effects))
+    compared = list(dict.fromkeys((effect.first, effect.second) for effect in effects))
+    columns = min(4, len(metrics))
+    n_rows = -(-len(metrics) // columns)
+    with styled():
+        figure = new_figure(2.6 * columns + 2.0, (0.32 * len(compared) + 1.0) * n_rows + 0.6)
+        grid = figure.subplots(n_rows, columns, squeeze=False, sharey=True).flatten()
+        for axes in grid[len(metrics) :]:
+            axes.set_visible(False)
+        for axes, metric in zip(grid, metrics):
+            axes.axvline(0, color="0.4", linewidth=0.8)
+            for number, scope in enumerate(scopes):
+                chosen = [effect for effect in effects if (effect.metric, effect.scope) == (metric, scope)]
+                _marks(axes, chosen, compared, scope, 0.16 * (number - (len(scopes) - 1) / 2), STYLES[number % 2])
+            axes.set_title(metric, fontsize=9)
+            axes.tick_params(labelsize=8)
+        grid[0].set_yticks(range(len(compared)), [f"{first} − {second}" for first, second in compared])
+        grid[0].set_ylim(len(compared) - 0.5, -0.5)
+        figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper right", ncols=len(scopes))
+        one = effects[0]
+        n = f"{one.problems} problems" if one.unit == "problems" else f"{one.problems} problems in {one.n} clusters"
+        figure.supxlabel(f"mean difference over heads, {one.level:.0%} interval each ({n})", fontsize=9)
+    return figure
+
+
+def _marks(axes, chosen: Sequence[Effect], compared: list, scope: str, shift: float, style: tuple[str, str]) -> None:
+    """Estimates of one scope with their intervals; an open end is drawn to the estimate only."""
+    place = np.array([compared.index((effect.first, effect.second)) for effect in chosen]) + shift
+    middle = np.array([effect.estimate for effect in chosen])
+    ends = np.array([(effect.low, effect.high) for effect in chosen]).T
+    ends = np.where(np.isfinite(ends), ends, middle)
+    colour, marker = style
+    axes.errorbar(
+        middle, place, xerr=np.abs(ends - middle), fmt=marker, color=colour, markersize=3.5, linewidth=1.2,
+        label=f"{scope} tokens",
+    )  # fmt: skip

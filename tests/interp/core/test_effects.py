@@ -1,0 +1,109 @@
+"""Effects against values computed by hand, and how they are stored and printed."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from interp.core.effects import Effect, effect_table, effects, pairs, read_effects, write_effects
+from interp.figures.measurement import measurement_figures
+from probes.rows import concat, table
+
+RNG = np.random.default_rng(0)
+LAYER, HEAD = np.indices((2, 3)).reshape(2, -1)
+
+
+def rows(conditions, metrics=("min",), scopes=("all",), runs=("m",), n=8, shift=0.1):
+    return concat(
+        table(
+            run=run, condition=condition, unit=f"p{i}", metric=metric, scope=scope, layer=LAYER, head=HEAD,
+            value=0.3 + shift * number + 0.01 * RNG.random(6),
+        )
+        for run in runs
+        for number, condition in enumerate(conditions)
+        for metric in metrics
+        for scope in scopes
+        for i in range(n)
+    )  # fmt: skip
+
+
+def test_every_pair_of_conditions_in_every_metric_and_scope():
+    found = effects(rows(("cot", "no_cot", "filler"), ("min", "mean"), ("all", "answer")))
+    assert len(found) == len(set(found)) == 3 * 2 * 2
+    for effect in found:
+        steps = ["cot", "no_cot", "filler"]
+        expected = 0.1 * (steps.index(effect.first) - steps.index(effect.second))
+        assert effect.low < expected < effect.high
+        assert expected == pytest.approx(effect.estimate, abs=0.01)
+        assert effect.estimate == pytest.approx(effect.first_mean - effect.second_mean)
+        assert (effect.n, effect.unit, effect.problems, effect.level) == (8, "problems", 8, 0.95)
+        assert (effect.heads_lower, effect.heads_higher) == (1.0, 0.0)
+
+
+def test_two_models_are_compared_under_each_condition():
+    both = rows(("cot", "no_cot"), runs=("m", "against m"))
+    found = [(a.run, a.condition, b.run, b.condition) for a, b in pairs(both, "min", "all")]
+    assert found == [
+        ("m", "cot", "m", "no_cot"),
+        ("m", "cot", "against m", "cot"),
+        ("m", "no_cot", "against m", "no_cot"),
+        ("against m", "cot", "against m", "no_cot"),
+    ]
+    assert {(e.first, e.second) for e in effects(both)} >= {("m: cot", "against m: cot")}
+
+
+def test_too_few_problems_for_heads_and_for_an_interval():
+    assert {effect.heads_lower for effect in effects(rows(("cot", "no_cot"), n=5))} == {None}
+    assert effects(rows(("cot", "no_cot"), n=1)) == []
+    assert effects(rows(("cot",))) == []
+    assert measurement_figures(rows(("cot",)), []) == {}
+
+
+def test_problems_of_one_template_leave_no_interval():
+    one = rows(("cot", "no_cot"), n=2).replace({"unit": {"p0": "gsm-symbolic-0-00002", "p1": "gsm-symbolic-0-00014"}})
+    assert effects(one) == []
+
+
+def test_equal_problems_are_no_certainty():
+    same = rows(("cot", "no_cot"), ("min", "entropy_nats_mean"))
+    same["value"] = 0.25
+    bounded, open_ended = effects(same)
+    assert bounded.estimate == open_ended.estimate == 0
+    assert -1 < bounded.low < 0 < bounded.high < 1
+    assert (open_ended.low, open_ended.high) == (-math.inf, math.inf)  # nats have no largest value
+    assert Effect.read(open_ended.record()) == open_ended
+    assert open_ended.interval == "0 [−∞, ∞]"
+
+
+def test_effects_are_stored_and_read(tmp_path):
+    found = effects(rows(("cot", "no_cot"), ("min", "mean")))
+    write_effects(tmp_path / "effects.json", "cotlens entropy", found)
+    assert read_effects(tmp_path / "effects.json") == found
+    for wrong in ("[]", "{}", '{"effects": [{}]}', '{"effects": 3}', "no"):
+        (tmp_path / "effects.json").write_text(wrong)
+        with pytest.raises(ValueError, match=r"effects.json is not a file of effects"):
+            read_effects(tmp_path / "effects.json")
+
+
+def test_the_table_has_a_row_for_each_pair_and_a_column_for_each_scope():
+    found = effects(rows(("cot", "no_cot", "[filler]"), ("min", "mean"), ("all", "answer")))
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(effect_table(found, "a model [of mine]"))
+    text = console.export_text()
+    assert "a model [of mine]" in text
+    for effect in found:
+        assert any(
+            f"{effect.first} − {effect.second} " in line and effect.interval in line for line in text.splitlines()
+        )
+
+
+def test_figures_name_what_was_compared():
+    measured = rows(("filler", "no_cot"), ("entropy_nats_mean",), ("all", "answer"), shift=2.0)
+    drawn = measurement_figures(measured, effects(measured))
+    assert set(drawn) == {"effects", "paired_heads", "difference_maps"}
+    assert drawn["paired_heads"].axes[0].get_title() == "entropy_nats_mean, answer tokens\nfiller − no_cot"
+    assert drawn["paired_heads"]._supylabel.get_text() == "entropy with filler"
+    both = rows(("cot", "no_cot"))
+    assert "sorted_bars" in measurement_figures(both, effects(both))

@@ -1,0 +1,138 @@
+"""Can anybody recompute what was published, and is a difference noticed?"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from interp.commands.claims import main
+from interp.core.card import END, START, with_findings
+from interp.core.claim import CLAIMS, load_claims
+from interp.core.published import all_published, judged_again, publish, read_published
+from interp.core.sweep import run_claim
+from probes import rows
+from tests.interp.core.test_protocol import PART, Size, a_claim
+
+CLAIM = "somebody2020/fig1"
+
+
+def drawn(table: pd.DataFrame):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.subplots().plot(table["value"])
+    return {"gain": figure}
+
+
+def measured(item, work) -> pd.DataFrame:
+    seed = int(item.name)
+    both = [rows.table(run="r", condition="cot", unit=item.name, metric=m, value=v) for m, v in _values(seed)]
+    return rows.concat(both)
+
+
+def _values(seed: int) -> list[tuple[str, float]]:
+    return [("gain", 1.0 + 0.1 * seed), ("unread", 5.0)]
+
+
+@pytest.fixture
+def claim():
+    """A small claim that is registered for the time of a test."""
+    load_claims()
+    made = dataclasses.replace(
+        a_claim(PART, Size(seeds=3, first_unit=0)),
+        measure=measured,
+        figures=drawn,
+        published=lambda table: table[table["metric"] == "gain"],
+        summary=lambda table: table[table["metric"] == "gain"],
+        finding="It gains {gain}.",
+    )
+    CLAIMS[CLAIM] = made
+    yield made
+    del CLAIMS[CLAIM]
+
+
+@pytest.fixture
+def results(claim, tmp_path) -> Path:
+    """The claim, run and published."""
+    run_claim(claim, "cpu", tmp_path / "run", workers=1)
+    publish(claim, tmp_path / "run", tmp_path / "results")
+    return tmp_path / "results"
+
+
+def test_a_published_claim_has_everything_a_reader_needs(claim, results):
+    found = read_published(CLAIM, results)
+    assert set(found.rows()["metric"]) == {"gain"}, "rows that nobody reads are left out"
+    assert found.record.judgement.conclusion == "reproduced"
+    assert found.record.judgement.finding.startswith("It gains 1.1 [")
+    assert set(found.provenance["seconds"]) == {"0", "1", "2"}
+    assert found.provenance["units"] == ["0", "1", "2"]
+    directory = results / CLAIM
+    assert {p.name for p in (directory / "figures").iterdir()} == {"gain.png", "gain.svg"}
+    page = (directory / "README.md").read_text()
+    for text in (f"# {CLAIM}: reproduced", "It gains 1.1", "exploratory", "figures/gain.png", "+0.6", "95%"):
+        assert text in page, text
+
+
+def test_the_rows_give_the_judgement_again(claim, results, capsys):
+    (found,) = all_published(results)
+    assert judged_again(claim, found, results) == found.record
+    main(["judge", "all", "--results", str(results)])
+    main(["judge", str(results / CLAIM)])
+    assert capsys.readouterr().out.count("1 claims judged from their published rows") == 2
+
+
+def test_a_number_changed_by_hand_is_noticed_and_mended(results, capsys):
+    file = results / CLAIM / "judgement.json"
+    before = file.read_text()
+    record = json.loads(before)
+    record["verdicts"][0]["estimate"] = 2.0
+    file.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="1 of 1 claims differ"):
+        main(["judge", "all", "--results", str(results)])
+    assert "gain: supported 1.1" in capsys.readouterr().out
+    main(["judge", "all", "--results", str(results), "--write"])
+    assert file.read_text() == before
+
+
+def test_another_preset_cannot_judge_these_rows(claim, results):
+    larger = dataclasses.make_dataclass("Larger", [("depth", int, 3)], bases=(Size,), frozen=True)
+    file = results / CLAIM / "provenance.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "numbers": {"seeds": 3, "depth": 2}}))
+    CLAIMS[CLAIM] = dataclasses.replace(claim, presets=dict.fromkeys(claim.presets, larger()))
+    with pytest.raises(ValueError, match="depth was 2 in this run and is 3 now; run the claim again"):
+        main(["judge", "all", "--results", str(results)])
+
+
+def test_units_that_were_used_cannot_be_declared_again(results):
+    with pytest.raises(ValueError, match="used the units 0 to 2 already; declare fresh ones with --first-unit 3"):
+        main(["declare", CLAIM, "--results", str(results)])
+    main(["declare", CLAIM, "--first-unit", "3", "--results", str(results)])
+    assert (results / "protocols" / f"{CLAIM}.json").is_file()
+
+
+def test_the_card_lists_columns_and_loads(results, tmp_path, monkeypatch):
+    import datasets
+
+    main(["judge", "all", "--results", str(results), "--write"])
+    card = (results / "README.md").read_text()
+    assert all(f"`{name}`" in card for name in rows.COLUMNS)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    file = str(results / CLAIM / "rows.parquet")
+    loaded = datasets.load_dataset("parquet", data_files=file, cache_dir=str(tmp_path / "cache"))["train"]
+    assert loaded["value"][:] == [1.0, 1.1, 1.2]
+    assert set(loaded.column_names) == set(rows.COLUMNS)
+
+
+def test_findings_replace_what_is_between_the_markers_only():
+    text = f"# Title\n{START}\nold\n{END}\nrest\n"
+    once = with_findings(text, "new")
+    assert once == f"# Title\n{START}\nnew\n{END}\nrest\n"
+    assert with_findings(once, "new") == once
+
+
+@pytest.mark.parametrize("text", ["", START, END, f"{END}{START}", f"{START}{END}{START}{END}"])
+def test_a_file_without_its_two_markers_is_refused(text):
+    with pytest.raises(ValueError, match="once each and in this order"):
+        with_findings(text, "new")

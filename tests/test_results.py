@@ -1,0 +1,59 @@
+"""Does what `results/` says follow from its rows, on this machine, by the code as it is?"""
+
+from pathlib import Path
+
+import pytest
+
+from interp.commands.claims_ledger import differences
+from interp.core.card import dataset_card, headlines, with_findings
+from interp.core.claim import load_claims
+from interp.core.pages import claim_page
+from interp.core.published import all_published, claim_of, judged_again
+from interp.core.severity import read_severity
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+PUBLISHED = list(all_published(RESULTS))
+LIMIT = 40e6
+"""Bytes that all results may take."""
+
+
+@pytest.fixture(params=PUBLISHED, ids=lambda one: one.record.claim, scope="module")
+def published(request):
+    return request.param
+
+
+def test_the_rows_give_the_published_judgement(published):
+    again = judged_again(claim_of(published), published, RESULTS)
+    assert differences(published, again.judgement.verdicts) == []
+    assert again.judgement.conclusion == published.record.judgement.conclusion
+    assert (again.status, again.scale) == (published.record.status, published.record.scale)
+
+
+def test_the_rows_give_the_published_figures_and_page(published):
+    claim = claim_of(published)
+    drawn = {file.stem for file in (published.directory / "figures").iterdir()}
+    assert claim.figures(published.rows()).keys() == drawn
+    assert (published.directory / "README.md").read_text(encoding="utf-8") == claim_page(claim, published)
+
+
+def test_every_claim_has_a_conclusion():
+    assert {one.record.claim for one in PUBLISHED} == set(load_claims())
+
+
+def test_no_judge_errs_more_often_than_it_says_and_all_were_simulated():
+    rows = read_severity(RESULTS)
+    assert [row for row in rows if row.above_nominal] == []
+    declared = {(row.claim, row.world) for row in rows}
+    assert declared == {(claim.id, world.name) for claim in load_claims().values() for world in claim.worlds}
+
+
+def test_the_card_and_the_readme_say_what_was_found():
+    assert (RESULTS / "README.md").read_text(encoding="utf-8") == dataset_card(PUBLISHED)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert with_findings(readme, headlines(PUBLISHED, "results/")) == readme
+    assert len(readme.splitlines()) <= 200
+
+
+def test_results_stay_small():
+    assert sum(file.stat().st_size for file in RESULTS.rglob("*") if file.is_file()) < LIMIT
