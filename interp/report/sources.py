@@ -107,7 +107,7 @@ def _read(directory: Path) -> Run:
         tokens=_tokens(directory),
         config=config,
         provenance=dict(record.get("provenance", {})),
-        judged=_judged(directory, str(config["claim"])) if "claim" in config else None,
+        judged=_judged(directory, str(config["claim"]), table) if "claim" in config else None,
     )
 
 
@@ -125,7 +125,8 @@ def _published(directory: Path, table: pd.DataFrame) -> Run:
     return Run(name, directory.name, table, None, config, provenance, judged, figures)
 
 
-def _judged(directory: Path, name: str) -> Judged:
+def _judged(directory: Path, name: str, table: pd.DataFrame) -> Judged:
+    """The run's own record; rows that its parts could not have read are refused."""
     (claim,) = find_claims([name])
     file = directory / "verdicts.json"
     again = f"cotlens claims run {name} --resume finishes it"
@@ -134,6 +135,11 @@ def _judged(directory: Path, name: str) -> Judged:
     records = [record for record in read_records(file) if record.claim == name]
     if len(records) != 1:
         raise ValueError(f"{file} has {len(records)} records of {name}, expected one; {again}")
+    try:
+        claim.summary(table)
+    except (ValueError, LookupError) as error:
+        message = f"the rows in {directory} cannot be judged as {name}: {type(error).__name__} {error}"
+        raise ValueError(message) from error
     return Judged(claim, records[0])
 
 

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -15,31 +14,17 @@ import pytest
 from interp.cli import main
 from interp.core.claim import load_claims
 from interp.core.contrast import Side, contrast
-from interp.core.verdict import Verdict
 from interp.report import build, write_report
-from interp.report.board import MARKS, card, cards, papers
-from interp.report.forest import WIDTH, forest
+from interp.report.board import cards
 from interp.report.pack import visible
 from interp.report.pretrained import declared_pairs, pretrained_data
-from interp.report.sources import read_runs, reproduction
-from interp.report.templates import environment
+from interp.report.sources import measured_again, read_runs
 from interp.report.toy import toy_data
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS
+from tests.interp.report.elements import Elements
 from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
 from tests.interp.report.test_pack import unpacked
-
-
-class Elements(HTMLParser):
-    """The elements of a page with their attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
 
 
 @pytest.fixture(scope="session")
@@ -102,17 +87,18 @@ def test_size_of_a_demo(tmp_path, monkeypatch):
     assert write_report([tmp_path], tmp_path / "r.html") < 9e6
 
 
-def test_verdicts_and_reproduction_are_told(text):
+def test_conclusions_parts_and_reproduction_are_told(text):
     assert "cotlens claims run wen2024/fig3b --preset smoke" in text
+    assert 'data-conclusion="undecided"' in text
+    assert 'data-conclusion="not run"' in text
     assert 'data-outcome="refuted"' in text
-    assert 'data-outcome="not run"' in text
+    assert '<span class="status exploratory">' in text
+    assert "smaller: a test of the code: n=8, k=2, d_model 32" in text
+    assert "97.5% interval; claimed &gt; 0.5" in text  # two primary parts: Holm's first step
+    assert "95% interval; claimed &gt; 0.9" in text  # one that is not primary
 
 
-def test_commands_to_reproduce():
-    claim = load_claims()["wen2024/fig2"]
-    seven = reproduction(claim, "smoke", {"claim": claim.id, "seeds": 7})
-    assert seven == "cotlens claims run wen2024/fig2 --preset smoke --seeds 7 --out runs/again"
-    assert reproduction(claim, "demo", {"claim": claim.id}) == "cotlens demo --out runs/again"
+def test_commands_to_measure_again():
     config = {
         "command": "entropy",
         "model": "a b",
@@ -120,53 +106,11 @@ def test_commands_to_reproduce():
         "limit": None,
         "paper_mode": True,
     }
-    own = reproduction(claim, "own", config)
-    assert own == "cotlens entropy --model 'a b' --conditions cot no_cot --paper-mode --out runs/again"
-
-
-def part(call: str, **values) -> str:
-    """What a macro of the template for claims draws."""
-    imports = "{% from 'claim.html' import forest, not_run with context %}"
-    return environment().from_string(f"{imports}{{{{ {call} }}}}").render(marks=MARKS, **values)
-
-
-def verdict(low: float, high: float, estimate: float = 1.0) -> Verdict:
-    return Verdict("wen2024/fig2", "part", "inconclusive", "q", estimate, low, high, 0.95, 0.5, "above", 3, "seeds")
-
-
-@pytest.mark.parametrize("low", [-np.inf, 0.0, np.inf])
-@pytest.mark.parametrize("high", [1.0, np.inf])
-def test_a_forest_plot_stays_in_its_frame(low, high):
-    plot = forest(verdict(low, high, estimate=np.inf if low == np.inf else 1.0))
-    drawn = part("forest(plot)", plot=plot)
-    assert "nan" not in drawn.lower()
-    assert "inf" not in drawn.replace("interval", "")
-    shapes = [a for tag, a in Elements(drawn).found if tag in ("line", "rect")]
-    assert len(shapes) == 3
-    assert all(0 <= float(a[name]) <= WIDTH for a in shapes for name in ("x1", "x2", "x") if name in a)
-
-
-def test_claims_that_were_not_run_are_one_folded_line():
-    claims = load_claims()
-    (paper,) = papers([card(claims["wen2024/fig2"]), card(claims["wen2024/fig3a"])])
-    assert not paper.ran
-    assert not paper.outcomes
-    drawn = part("not_run(cards)", cards=paper.not_run)
-    assert "not run" in drawn
-    elements = Elements(drawn).found
-    assert [tag for tag, _ in elements].count("details") == 1
-    assert {a["id"] for _, a in elements if "id" in a} == {"claim-wen2024-fig2", "claim-wen2024-fig3a"}
-
-
-def test_a_paper_counts_the_outcomes_of_its_tests(runs):
-    found = cards(load_claims(), read_runs([runs]))
-    (ran,) = [one for one in found if one.run]
-    first, *others = papers(found)
-    assert (ran.id, ran.outcomes, first.name) == ("wen2024/fig3b", {"refuted": 2}, "wen2024")
-    assert first.outcomes == {"refuted": 2}
-    assert first.not_run[0].outcomes == {"not run": 1}
-    assert "Sparse Attention" in first.title
-    assert not any(paper.ran for paper in others)
+    assert (
+        measured_again(config)
+        == "cotlens entropy --model 'a b' --conditions cot no_cot --paper-mode --out runs/again"
+    )
+    assert measured_again({"model": "a b"}) == ""
 
 
 def test_pairs_are_no_cot_and_the_controls_of_cot():
@@ -218,34 +162,40 @@ def test_an_unmeasured_problem_is_missing_not_zero(tmp_path):
     assert {t["n"] for t in one["tests"] if t["pair"] == ["cot", "no_cot"]} == {7}
 
 
-def judged_measurement(directory: Path, against: bool) -> pd.DataFrame:
-    """What `cotlens entropy` leaves: rows of one or two models, and verdicts that name their claims."""
+def measurement(directory: Path, against: bool) -> pd.DataFrame:
+    """What `cotlens entropy` leaves: rows of one or two models."""
     table = rows.read(entropy_run(directory, conditions=("cot", "no_cot")) / "rows.parquet")
-    claims = ["wen2024/fig6", "wen2024/fig6-model"] if against else ["wen2024/fig6"]
     if against:
         rows.write(directory / "rows.parquet", rows.concat([table, table.assign(run="against tiny", value=0.9)]))
-    listed = [{"claim": name, "preset": "own", "command": "", "verdicts": []} for name in claims]
-    (directory / "verdicts.json").write_text(json.dumps(listed))
-    (directory / "config.json").write_text(json.dumps({"config": {"command": "entropy", "model": "tiny"}}))
+    config = {"command": "entropy", "model": "tiny", "data": "builtin"}
+    (directory / "config.json").write_text(json.dumps({"config": config}))
     return table
 
 
-@pytest.mark.parametrize("against", [False, True])
-def test_a_judged_measurement_is_on_the_board(against, tmp_path):
-    table = judged_measurement(tmp_path, against)
+def test_a_measurement_is_explored_and_is_no_verdict(tmp_path):
+    measurement(tmp_path, against=True)
     (run,) = read_runs([tmp_path])
-    assert run.judgements[0].verdicts == tuple(load_claims()["wen2024/fig6"].judge(table))
-    assert run.judgements[0].command == "cotlens entropy --model tiny --out runs/again"
-    assert [j.claim.id for j in run.judgements[1:]] == ["wen2024/fig6-model"] * against
-    found = cards(load_claims(), [run])
-    assert sum(one.run == run.name for one in found) == 1 + against
+    assert run.judged is None
+    assert run.name == "tiny on GSM-symbolic"
+    assert not any(one.run for one in cards(load_claims(), [run], {}))
+    assert [one["name"] for one in pretrained_data([run])] == [
+        "tiny on GSM-symbolic",
+        "against tiny on GSM-symbolic",
+    ]
+    assert "cotlens entropy --model tiny --data builtin --out runs/again" in build([tmp_path])
+
+
+def test_the_explorer_starts_with_what_the_board_is_judged_by(runs):
+    (one,) = pretrained_data(read_runs([runs / "entropy"]))
+    assert one["start"] == {"metric": "min", "scope": "all", "first": "cot", "second": "no_cot"}
+    assert one["scopes"][0] == one["start"]["scope"]
 
 
 def test_tokens_belong_to_a_single_model(tmp_path):
-    judged_measurement(tmp_path, against=False)
+    measurement(tmp_path, against=False)
     (one,) = pretrained_data(read_runs([tmp_path]))
     assert len(one["tokens"]["texts"]) == 2 * len(HOSTILE)
-    judged_measurement(tmp_path, against=True)
+    measurement(tmp_path, against=True)
     assert [one["tokens"]["texts"] for one in pretrained_data(read_runs([tmp_path]))] == [[], []]
 
 
@@ -268,6 +218,7 @@ def test_too_many_tokens_are_left_out_and_counted(tmp_path, monkeypatch):
 
 def test_the_toy_explorer_has_every_map(runs):
     first, _ = toy_data(read_runs([runs / "fig3b"]))
+    assert first["name"] == "wen2024/fig3b: cot, d_model=32 k=2 n=8, seed 0"
     assert first["maps"] == [[s, t] for s in ("input 0", "input 1", "test") for t in (1000, 2000, 3000)]
     maps = unpacked(first["attention"]).reshape(9, 1, 2, 2, 10)
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-3)
@@ -277,6 +228,7 @@ def test_the_toy_explorer_has_every_map(runs):
 
 
 DAMAGES = (
+    "not judged",
     "no directory",
     "no rows",
     "damaged rows",
@@ -300,6 +252,8 @@ def test_bad_input_is_one_line_and_leaves_the_page(damage, tmp_path, capsys):
         (directory / "rows.parquet").write_bytes(b"PAR1 but not really")
     if damage == "damaged tokens":
         (directory / "tokens.parquet").write_bytes(b"PAR1 but not really")
+    if damage == "not judged":
+        (directory / "verdicts.json").unlink()
     if damage == "damaged config":
         (directory / "config.json").write_text("{")
     if damage == "unknown claim":

@@ -14,7 +14,7 @@ def cells(tab, plot: str) -> list:
 def test_the_heatmap_follows_its_controls(open_page):
     tab = open_page()
     seen = [cells(tab, "pt-map")]
-    for control, value in (("metric", "mean"), ("scope", "all"), ("first", "shuffled_tokens")):
+    for control, value in (("metric", "mean"), ("scope", "answer"), ("first", "shuffled_tokens")):
         tab.select_option(f"#pt-{control}", value)
         seen.append(cells(tab, "pt-map"))
     assert len({str(one) for one in seen}) == 4
@@ -52,6 +52,63 @@ def test_a_click_chooses_a_head(open_page):
     assert "of 8 problems" in tab.inner_text("#pt-problems-note")
     tab.select_option("#pt-layer", "0")
     assert "Layer 0, head 3" in tab.inner_text("#pt-problems-title")
+
+
+def test_the_explorer_begins_with_the_statistic_of_the_board(open_page):
+    tab = open_page()
+    chosen = {name: tab.input_value(f"#pt-{name}") for name in ("metric", "scope", "first", "second")}
+    assert chosen == {"metric": "min", "scope": "all", "first": "cot", "second": "no_cot"}
+    assert tab.inner_text("#pt-difference-note") == tab.inner_text("#pt-published-note")
+    tab.select_option("#pt-scope", "answer")
+    assert tab.inner_text("#pt-difference-note") != tab.inner_text("#pt-published-note")  # which stays as published
+    assert tab.inner_text("#pt-published-title") == "As published: plain minimum, all tokens"
+    assert tab.inner_text("#pt-controlled-title") == "Controlled: length-matched minimum, answer tokens"
+
+
+def test_a_head_has_an_address(open_page, page):
+    tab = open_page()
+    assert "#" not in tab.url  # nothing was chosen yet
+    tab.select_option("#pt-layer", "2")
+    tab.select_option("#pt-head", "1")
+    tab.select_option("#pt-scope", "answer")
+    tab.select_option("#pt-second", CONDITIONS[3])
+    address = tab.url
+    assert address == tab.evaluate("document.getElementById('pt-link').href")
+    other = open_page()
+    other.goto("about:blank")
+    other.goto(address)
+    other.wait_for_selector("html[data-ready]")
+    assert "Layer 2, head 1" in other.inner_text("#pt-problems-title")
+    assert (other.input_value("#pt-scope"), other.input_value("#pt-second")) == ("answer", CONDITIONS[3])
+    assert 0 <= other.locator("#pretrained").bounding_box()["y"] < 100
+    assert other.locator("#contents a[aria-current]").evaluate_all("a => a.map(one => one.hash)") == ["#pretrained"]
+    other.goto(f"{page.as_uri()}#pretrained?layer=99&head=0&model=unknown")  # what there is not is passed over
+    other.wait_for_selector("#pt-problems-title:has-text('Layer 2, head 0')")
+
+
+def test_a_toy_head_has_an_address(open_page):
+    tab = open_page()
+    tab.select_option("#toy-run", "1")
+    tab.select_option("#toy-scope", "input 1")
+    tab.select_option("#toy-head", "1")
+    tab.focus("#toy-step")
+    tab.keyboard.press("ArrowLeft")
+    tab.wait_for_function("location.hash.includes('checkpoint=1')")
+    address, shown = tab.url, cells(tab, "toy-map")
+    assert "seed+1" in address
+    other = open_page()
+    other.goto("about:blank")
+    other.goto(address)
+    other.wait_for_selector("html[data-ready]")
+    assert cells(other, "toy-map") == shown
+    assert "head 1 at 2,000 samples" in other.inner_text("#toy-map-title")
+    assert 0 <= other.locator("#toy").bounding_box()["y"] < 100
+
+
+def test_the_entropy_curve_says_that_it_is_a_minimum(open_page):
+    tab = open_page()
+    assert "minimum entropy over positions, layer 0 head 0" in tab.inner_text("#toy-readout")
+    assert tab.evaluate("document.getElementById('toy-curves').layout.yaxis3.title.text") == "min. entropy"
 
 
 def test_hostile_text_stays_text(open_page):

@@ -5,21 +5,22 @@ import pytest
 from tests.interp.report.browsing import needs_chromium, saved
 
 pytestmark = needs_chromium
-SHOWN = ".claim:not([hidden]) tr.test:not([hidden]), li.claim:not([hidden])"
+SHOWN = ".claim:not([hidden])"
 
 
 def test_the_board_filters(open_page):
     tab = open_page()
-    shown = tab.locator(f"#board :is({SHOWN})")
+    shown = tab.locator(f"#board {SHOWN}")
     everything = shown.count()
-    tab.click("button[data-verdict=refuted]")
+    conclusions = "claims => claims.map(claim => claim.dataset.conclusion)"
+    tab.click("button[data-conclusion=undecided]")
     assert 0 < shown.count() < everything
-    assert set(shown.evaluate_all("rows => rows.map(row => row.dataset.outcome)")) == {"refuted"}
-    assert f"of {everything} shown" in tab.inner_text("#board-count")
-    tab.click("button[data-verdict='not run']")
+    assert set(shown.evaluate_all(conclusions)) == {"undecided"}
+    assert f"of {everything} claims shown" in tab.inner_text("#board-count")
+    tab.click("button[data-conclusion='not run']")
     assert shown.first.is_visible()  # the folded line is open
-    assert set(shown.evaluate_all("rows => rows.map(row => row.dataset.outcome)")) == {"not run"}
-    tab.click("button[data-verdict=all]")
+    assert set(shown.evaluate_all(conclusions)) == {"not run"}
+    tab.click("button[data-conclusion=all]")
     assert shown.count() == everything
     tab.select_option("#paper-filter", "wen2024")
     of_papers = tab.locator("#board .claim:not([hidden])")
@@ -48,7 +49,7 @@ def test_search_finds_ids_and_sentences(open_page):
 def test_a_link_leads_to_its_claim(open_page):
     tab = open_page()
     claim = tab.locator("#claim-wen2024-fig3b")
-    assert not tab.locator("#claim-wen2024-fig3b table").is_visible()
+    assert not tab.locator("#claim-wen2024-fig3b table.tests").is_visible()
     tab.click("#contents a[href='#claim-wen2024-fig3b']")
     tab.wait_for_selector("#claim-wen2024-fig3b[open]")
     assert claim.locator("h4").is_visible()
@@ -56,12 +57,21 @@ def test_a_link_leads_to_its_claim(open_page):
     box = claim.bounding_box()
     assert 0 <= box["y"] < 100
     assert box["height"] < 900  # one screen
+    assert claim.locator(".finding").is_visible()
+    for part in ("paper", "★ primary", "inconclusive", "97.5% interval", "exploratory", "Scale.", "Clarity."):
+        assert part in claim.inner_text()
+    folded = claim.locator(".folds details")
+    assert folded.count() == 4
+    assert not claim.locator("table.compared").is_visible()
+    folded.first.locator("summary").click()
+    assert claim.locator("table.compared").is_visible()
+    folded.first.locator("summary").click()
     saved(tab, "report-claim", "#claim-wen2024-fig3b")
     claim.locator("summary").first.click()
-    tab.click("button[data-verdict='not run']")
+    tab.click("button[data-conclusion='not run']")
     assert not claim.is_visible()
     tab.click("#contents a[href='#claim-wen2024-fig3b']")  # though a filter hides it, and the address is the same
-    assert claim.locator("table").is_visible()
+    assert claim.locator("table.tests").is_visible()
 
 
 def test_the_address_opens_a_claim(open_page, page):
@@ -77,9 +87,21 @@ def test_the_address_opens_a_claim(open_page, page):
     summary = tab.locator("#claim-wen2024-fig3b > summary")
     summary.focus()
     tab.keyboard.press("Enter")
-    assert tab.locator("#claim-wen2024-fig3b table").is_visible()
+    assert tab.locator("#claim-wen2024-fig3b table.tests").is_visible()
     assert tab.evaluate("location.hash") == "#claim-wen2024-fig3b"
     tab.wait_for_selector("html[data-ready]")
+
+
+def test_conclusions_are_on_the_first_screen(open_page):
+    tab = open_page()
+    cards = tab.locator("#overview li")
+    assert cards.count() > 1
+    assert "1 claim: 1 undecided; none confirmatory." in cards.first.inner_text()
+    for place in (cards.first, tab.locator("header .explorers")):
+        box = place.bounding_box()
+        assert box["y"] + box["height"] < 900
+    assert cards.first.locator(".bar .undecided").is_visible()
+    saved(tab, "report-overview")
 
 
 def test_explorers_are_one_click_away(open_page):
@@ -105,7 +127,7 @@ def test_contents_fold_on_a_small_screen(open_page):
     tab.click("#contents-toggle")
     link.click()
     assert not link.is_visible()
-    assert tab.locator("#claim-wen2024-fig3b table").is_visible()
+    assert tab.locator("#claim-wen2024-fig3b table.tests").is_visible()
     assert tab.evaluate("document.documentElement.scrollWidth") <= 400
     saved(tab, "report-400-claim")
 
