@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := probes toy_models hf_analysis interp
-# One thread per process: the machine's cores go to the two test workers.
+# One thread per process: the machine's cores go to the two test workers. A file stays on one of them, so that what
+# its tests share is made once; tests/conftest.py says which files begin.
 export OMP_NUM_THREADS = 1
 
 .PHONY: demo test lint bench clean
@@ -11,7 +12,7 @@ demo: .venv/installed
 	$(BIN)/cotlens demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/installed
 	$(BIN)/ruff check $(PACKAGES) tests
