@@ -79,7 +79,7 @@ def headlines(found: Sequence["Published"], link: str) -> str:
         if claim_id in records:
             judgement = records[claim_id].judgement
             page = f"[{claim_id}]({link}{claim_id}/README.md)"
-            lines.append(f"- {judgement.finding} *{judgement.conclusion.capitalize()}*, {page}.")
+            lines.append(f"- **{judgement.conclusion.capitalize()}** ({page}): {judgement.finding}")
     return "\n".join([*lines, "", paper_lines(found, link)])
 
 

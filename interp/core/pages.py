@@ -138,26 +138,42 @@ def ledger_table(found: Sequence["Published"], link: str = "") -> str:
 def paper_lines(found: Sequence["Published"], link: str = "") -> str:
     """One line for each paper: how many of its claims ended how."""
     lines = [
-        "| paper | claims | " + " | ".join(CONCLUSIONS) + " | confirmatory |",
-        "|---" * (len(CONCLUSIONS) + 3) + "|",
+        "| paper | claims | " + " | ".join(CONCLUSIONS) + " | not run yet | confirmatory |",
+        "|---" * (len(CONCLUSIONS) + 4) + "|",
     ]
-    for paper in sorted({one.record.claim.split("/")[0] for one in found}):
-        of_paper = [one for one in found if one.record.claim.startswith(f"{paper}/")]
+    for paper, of_paper in _by_paper(found).items():
+        missing = not_run(paper, of_paper)
         counts = Counter(one.record.judgement.conclusion for one in of_paper)
         sure = sum(one.record.status == "confirmatory" for one in of_paper)
-        cells = [f"[{paper}]({link}{paper}/README.md)", len(of_paper), *(counts[c] for c in CONCLUSIONS), sure]
+        name = f"[{paper}]({link}{paper}/README.md)" if of_paper else paper
+        cells = [name, len(of_paper) + len(missing), *(counts[c] for c in CONCLUSIONS), len(missing), sure]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 
 
+def not_run(paper: str, published: Sequence["Published"]) -> list[str]:
+    """The claims of a paper that nothing is published of; those of plug-ins do not count."""
+    done = {one.record.claim for one in published}
+    return sorted(claim for claim in _ours() if claim.startswith(f"{paper}/") and claim not in done)
+
+
+def _ours() -> list[str]:
+    known = load_claims().values()
+    return [claim.id for claim in known if claim.measure.__module__.startswith("interp.claims.")]
+
+
+def _by_paper(found: Sequence["Published"]) -> dict[str, list["Published"]]:
+    """Papers in order of their names, with what is published of each."""
+    papers = sorted({claim.split("/")[0] for claim in [*_ours(), *(one.record.claim for one in found)]})
+    return {paper: [one for one in found if one.record.claim.startswith(f"{paper}/")] for paper in papers}
+
+
 def write_paper_pages(found: Sequence["Published"], results: Path) -> None:
     """Writes a README.md for every paper in `results`."""
-    claims = load_claims()
-    for paper in sorted({one.record.claim.split("/")[0] for one in found}):
-        of_paper = [one for one in found if one.record.claim.startswith(f"{paper}/")]
-        missing = sorted(
-            c for c in claims if c.startswith(f"{paper}/") and c not in {o.record.claim for o in of_paper}
-        )
+    for paper, of_paper in _by_paper(found).items():
+        if not of_paper:
+            continue
+        missing = not_run(paper, of_paper)
         lines = [f"# {paper}", "", citation(paper), "", ledger_table(of_paper, "../"), ""]
         lines += [f"Not run yet: {', '.join(missing)}.", ""] if missing else []
         write_text(results / paper / "README.md", "\n".join(lines))
