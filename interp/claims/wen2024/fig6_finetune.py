@@ -176,9 +176,9 @@ register(
             "paper": Scale("another model", "Qwen2-7B fine-tuned here with LoRA for the published Qwen2-Math-7B"),
         },
         finding=(
-            "On this model fine-tuning on CoT data changed the minimum of the normalised entropy on held-out CoT "
-            "text by {published}, on text without CoT by {other_published}; against fine-tuning without CoT the "
-            "difference on CoT text is {arms_published}."
+            "Change of the minimum of the normalised entropy by fine-tuning on CoT data, on this model: on held-out "
+            "CoT text {published}, on text without CoT {other_published}; difference from fine-tuning without CoT, "
+            "on CoT text: {arms_published}."
         ),
         deviations=(
             "The paper compares two published checkpoints, Qwen2-Math-7B and Qwen2-7B, which differ in far more than "
