@@ -1,19 +1,34 @@
 """wen2024, Figure 6, second claim: is a model trained on CoT data sparser than its base on the same text?
 
 Two models with one tokenizer read the same CoT text; differences of the normalised entropy are paired by problem.
-`cotlens entropy --model B --against A` judges any other pair; wen2024/fig6-finetune trains the pair itself.
+`cotlens entropy --model B --against A` compares any other pair; wen2024/fig6-finetune trains the pair itself. Against
+an untrained model the comparison is a positive control of the test and says nothing about CoT.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
-from interp.core.claim import Claim, Item, register
+from interp.claims.wen2024._pretrained import (
+    CLUSTERED,
+    SMALLEST,
+    WHY_SMALLEST,
+    mean_difference,
+    read_of,
+    sides,
+    some_problems,
+    unit_of,
+)
+from interp.claims.wen2024._worlds_pretrained import built_in, deviations, simulated_entropies
+from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.contrast import Contrast, Side, contrast
-from interp.core.verdict import Verdict, judged
+from interp.core.parts import NotMeasurable, Part
+from interp.statistics import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,12 +36,15 @@ if TYPE_CHECKING:
     from hf_analysis.models.loading import LoadedModel
 
 ID = "wen2024/fig6-model"
-SMALLEST = 0.01
-"""The smallest difference of interest, as in wen2024/fig6."""
 AGAINST = "against "
 """Prefix of the runs of the comparison model."""
 UNTRAINED = "untrained "
 """Prefix that asks for a model with randomly initialised weights."""
+REDUCTIONS = {
+    "published": ("min", "all", "minimum over all tokens"),
+    "mean": ("mean", "answer", "mean over answer tokens"),
+}
+"""Metric, scope, and what it is in words."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,8 @@ class Fig6Model:
     limit: int | None
     seeds: int = 1
     """Problems, not seeds, are the unit of replication."""
+    first_unit: int = 0
+    """The first problem."""
 
 
 PRESETS = {
@@ -57,10 +77,9 @@ def measure_model(item: Item, work: Path) -> pd.DataFrame:
     """Measures one of the two models on text with CoT."""
     from hf_analysis.measurement.measure import measure
     from hf_analysis.models.loading import require_same_tokenizer
-    from hf_analysis.text.problems import load_problems
 
     p = item.parameters
-    problems = load_problems(p["data"], limit=p["limit"])
+    problems = some_problems(p["data"], p["first_unit"], p["limit"])
     model = _load(p[item.name])
     require_same_tokenizer(model, _load(p["model" if item.name == "against" else "against"]))
     prefix = AGAINST if item.name == "against" else ""
@@ -75,44 +94,112 @@ def _load(name: str) -> "LoadedModel":
     return load_model(name)
 
 
-def _contrasts(rows: pd.DataFrame) -> tuple[str, dict[str, Contrast]]:
+@dataclass(frozen=True)
+class Pair:
+    """What the parts read."""
+
+    contrasts: Mapping[str, Contrast]
+    """By reduction: the model minus the comparison model."""
+    untrained: bool
+    """Whether the comparison model has random weights."""
+    names: str
+
+
+def summary(rows: pd.DataFrame) -> Pair:
+    """Both models on the same tokens, paired by problem."""
     runs = list(rows["run"].unique())
     ours = next(run for run in runs if not run.startswith(AGAINST))
     other = next(run for run in runs if run.startswith(AGAINST))
-    tests = {"as published": ("min", "all"), "answer tokens, mean": ("mean", "answer")}
-    measured = set(zip(rows["metric"], rows["scope"]))
+    measured = set(rows.groupby(["metric", "scope"]).groups)
+    rows = published(rows)
     found = {
-        part: contrast(rows, Side("cot", metric, scope, run=ours), Side("cot", metric, scope, run=other))
-        for part, (metric, scope) in tests.items()
+        key: contrast(rows, Side("cot", metric, scope, run=ours), Side("cot", metric, scope, run=other))
+        for key, (metric, scope, _) in REDUCTIONS.items()
         if (metric, scope) in measured  # paper mode measures the published reduction only
     }
-    kind = "control, no evidence about CoT: trained against untrained" if UNTRAINED in other else f"{ours} {other}"
-    return kind, found
+    return Pair(found, UNTRAINED in other, f"{ours} {other}")
 
 
-def judge(rows: pd.DataFrame) -> Sequence[Verdict]:
-    """The difference of the two models on the same tokens, paired by problem."""
-    kind, contrasts = _contrasts(rows)
+def parts(preset: Fig6Model) -> list[Part]:
+    """The published reduction is the paper's; a comparison with an untrained model is a control."""
     return [
-        judged(
-            found.overall(),
-            claim=ID,
-            part=f"{kind}; {part}",
-            quantity="normalised entropy on CoT text, mean over heads: model minus comparison",
-            threshold=-SMALLEST,
+        Part(
+            key=f"control_{key}" if control else key,
+            name=f"{name}, {reduction}",
+            role="control" if control else "paper" if key == "published" else "ours",
+            source="section 4.3 and Figure 6: on the same With CoT data, Qwen2-Math-7B has lower attention entropy"
+            if key == "published" and not control
+            else "",
+            primary=key == "published" and not control,
+            quantity=f"normalised entropy on CoT text, mean over heads, {reduction}: model minus comparison",
+            estimate=partial(difference, key=key, control=control),
             direction="below",
-            unit="problems",
-            note=f"{found.first.mean():.3f} against {found.second.mean():.3f}",
+            threshold=-SMALLEST,
+            why=WHY_SMALLEST,
+            unit=unit_of(preset.data),
+            note=partial(_note, key=key),
         )
-        for part, found in contrasts.items()
+        for control, name in ((False, "trained on CoT data against its base"), (True, "trained against untrained"))
+        for key, (_, _, reduction) in REDUCTIONS.items()
     ]
+
+
+def difference(pair: Pair, level: float, *, key: str, control: bool) -> Interval | NotMeasurable:
+    """The mean difference over problems, if the pair is of the kind that the part is about."""
+    if key not in pair.contrasts:
+        return NotMeasurable(f"the {REDUCTIONS[key][2]} was not measured")
+    if pair.untrained != control:
+        kind = "has random weights" if pair.untrained else "is a trained one"
+        return NotMeasurable(f"the comparison model {kind}: {pair.names}")
+    return mean_difference(pair.contrasts[key], level)
+
+
+def _note(pair: Pair, key: str) -> str:
+    return f"{pair.names}: {sides(pair.contrasts[key])}"
+
+
+def published(rows: pd.DataFrame) -> pd.DataFrame:
+    """The two reductions."""
+    return read_of(rows, {("cot", metric, scope) for metric, scope, _ in REDUCTIONS.values()})
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     """Layer x head maps of the difference between the models."""
     from interp.figures.pretrained import difference_maps
 
-    return {"model_difference": difference_maps(_contrasts(rows)[1])}
+    pair = summary(rows)
+    return {"model_difference": difference_maps({REDUCTIONS[key][2]: of for key, of in pair.contrasts.items()})}
+
+
+def _world(change: float, other: str) -> Callable[[np.random.Generator], pd.DataFrame]:
+    """Rows of a model whose entropy differs by `change` from that of the model called `other`."""
+    limit = PRESETS["cpu"].limit
+    assert limit is not None
+    units = built_in(limit)
+
+    def rows(generator: np.random.Generator) -> pd.DataFrame:
+        noise = deviations(generator, units, (len(REDUCTIONS),), 0.02, 0.01)
+        values = {}
+        for (metric, scope, _), of_reduction in zip(REDUCTIONS.values(), noise):
+            values["model", "cot", metric, scope] = 0.3 + change + of_reduction
+            values[AGAINST + other, "cot", metric, scope] = np.full(len(units), 0.3)
+        return simulated_entropies(units, values)
+
+    return rows
+
+
+_PAIR, _CONTROL = ("published", "mean"), ("control_published", "control_mean")
+WORLDS = (
+    World("training changes nothing that counts", dict.fromkeys(_PAIR, False), _world(-SMALLEST, "base")),
+    World("training makes attention sparser", dict.fromkeys(_PAIR, True), _world(-0.04, "base")),
+    World("no difference from random weights", dict.fromkeys(_CONTROL, False), _world(-SMALLEST, f"{UNTRAINED}twin")),
+    World("random weights attend evenly", dict.fromkeys(_CONTROL, True), _world(-0.2, f"{UNTRAINED}twin")),
+    World(
+        "random weights attend evenly, which says nothing about CoT",
+        dict.fromkeys(_PAIR, False),
+        _world(-0.2, f"{UNTRAINED}twin"),
+    ),
+)
 
 
 register(
@@ -122,21 +209,44 @@ register(
             "On the same CoT text the model fine-tuned on CoT data has lower attention entropy than its base: "
             "fine-tuning on CoT data promotes sparser attention."
         ),
-        test=(
-            "Same text, same tokens, paired by problem, heads averaged within a problem: the mean difference (model "
-            f"minus comparison) of the normalised entropy is below -{SMALLEST:g}, by a 95% interval over problems; "
-            "minimum over all tokens as published, and mean over answer tokens. Models must share their tokenizer."
+        method=(
+            "Two models with one tokenizer read the same CoT text; differences of the normalised entropy (model "
+            "minus comparison) are paired by problem, heads averaged within a problem: of the minimum over all "
+            f"tokens, as published, and of the mean over answer tokens. {CLUSTERED}"
+        ),
+        scale={
+            "smoke": Scale("another model", "a test of the code: SmolLM2-135M-Instruct and an untrained twin"),
+            "cpu": Scale(
+                "another model", "SmolLM2-135M-Instruct and an untrained twin: a control, since no pair can be had"
+            ),
+            "paper": Scale("the paper's own numbers"),
+        },
+        finding=(
+            "On the same CoT text the minimum of the normalised entropy of the model trained on CoT data minus that "
+            "of its base: {published}; of a trained model minus an untrained one, as a control: {control_published}."
         ),
         deviations=(
             "The paper compares Qwen2-Math-7B with Qwen2-7B on GSM8K; that is the paper preset. No such pair of "
             "checkpoints can be had offline, so the smoke and cpu presets compare the built-in SmolLM2-135M-Instruct "
             "with an untrained twin (same architecture and tokenizer, fresh weights) on GSM-symbolic problems. That "
-            "is a positive control of this test, not evidence about CoT training, and its verdict is named so."
+            "is a positive control of this test, not evidence about CoT training: the paper's part is not testable "
+            "there."
+        ),
+        clarity=(
+            "Qwen2-Math-7B differs from Qwen2-7B in far more than CoT data; one pair of checkpoints cannot say which "
+            "difference matters. wen2024/fig6-finetune varies the data alone."
+        ),
+        history=(
+            "Before the parts were declared, the comparison with an untrained model was judged under the claim's own "
+            "name, marked as a control in its text only, and problems of one template were taken as independent."
         ),
         presets=PRESETS,
         items=items,
         measure=measure_model,
-        judge=judge,
+        summary=summary,
+        parts=parts,
+        worlds=WORLDS,
+        published=published,
         figures=figures,
     )
 )

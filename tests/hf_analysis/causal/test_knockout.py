@@ -13,6 +13,7 @@ from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem
 from hf_analysis.text.spans import solution
 from interp.claims.wen2024 import mechanism_steps as wen2024_mechanism_steps
+from interp.core.claim import CLAIMS
 from probes import rows
 from tests.hf_analysis.copying_model import COPY_HEAD, COPYING, IDLE_HEADS, build_copying_model
 from tests.hf_analysis.tiny_models import VOCABULARY, attention_modules, build, loaded, tokens
@@ -192,7 +193,7 @@ def test_rows_find_the_question_necessary_where_it_is_copied(copying):
 
 
 def test_in_random_models_no_kind_of_attention_is_found_to_be_used(tokenizer):
-    """The null control of the whole claim: seven tests at 0.05 together, three times.
+    """The null control of the whole claim, three times.
 
     Every problem gets a random model of its own: one random model does react to cuts, in its own arbitrary way.
     """
@@ -205,7 +206,8 @@ def test_in_random_models_no_kind_of_attention_is_found_to_be_used(tokenizer):
             question = f"Ann has {a} pens and {b} cups. She wants to know how many things are hers."
             steps = f"There are {a} pens.\nThere are {b} cups.\nTogether {a}+{b}={a + b}.\n#### {a + b}"
             tables.append(knockout_rows(model, Problem(f"n{i}", question, steps, str(a + b)), seed=0, run="r"))
-        verdicts = wen2024_mechanism_steps.judge(rows.concat(tables))
+        claim = CLAIMS[wen2024_mechanism_steps.ID]
+        verdicts = claim.judge(rows.concat(tables), claim.presets["paper"]).verdicts
         assert {v.outcome for v in verdicts} <= {"refuted", "inconclusive"}
         assert all(v.n == 16 for v in verdicts)
 

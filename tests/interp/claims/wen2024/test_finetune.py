@@ -8,7 +8,9 @@ import pytest
 
 import hf_analysis.finetuning
 from interp.claims.wen2024 import fig6_finetune as claim
-from interp.core.claim import load_claims
+from interp.claims.wen2024._finetune import TESTS, run_name
+from interp.core.claim import CLAIMS
+from interp.core.judgement import Judgement
 from probes.rows import concat, table
 
 N_PROBLEMS, LAYERS, HEADS = 12, 2, 3
@@ -44,85 +46,103 @@ def _rows(cot, no_cot=lambda seed: {}, learned: float = -0.5, noise: float = 0.0
     parts = [_attention(claim.BASE, {}, rng, noise), _losses(claim.BASE, {}, rng)]
     for seed in range(3):
         for arm, shift in (("cot", cot), ("no_cot", no_cot)):
-            run = claim._run(arm, seed)
+            run = run_name(arm, seed)
             parts += [_attention(run, shift(seed), rng, noise), _losses(run, {arm: learned}, rng)]
             counts = {"training_loss": 1.0, "forwarded_tokens": 1000.0, "supervised_tokens": 600.0, "passages": 9.0}
             parts.append(table(run=run, condition=arm, unit=str(seed), metric=list(counts), value=[*counts.values()]))
     return concat(parts)
 
 
+def _judged(rows: pd.DataFrame) -> Judgement:
+    found = CLAIMS[claim.ID].judge(rows, claim.PRESETS["cpu"])
+    assert CLAIMS[claim.ID].judge(claim.published(rows), claim.PRESETS["cpu"]) == found
+    return found
+
+
 def _outcomes(rows: pd.DataFrame) -> dict[str, str]:
-    return {v.part: v.outcome for v in load_claims()[claim.ID].judge(rows)}
+    return {v.key: v.outcome for v in _judged(rows).verdicts}
 
 
 def everywhere(amount: float):
     return lambda seed: dict.fromkeys(claim.CONDITIONS, amount)
 
 
-def _direct(found: dict[str, str], against: str) -> set[str]:
-    return {outcome for part, outcome in found.items() if part.startswith(f"CoT-tuned minus {against},")}
+DIRECT, ARMS = ("published", "length", "mean"), ("arms_published", "arms_length", "arms_mean")
+OTHER = ("other_published", "other_length")
+
+
+def _of(found: dict[str, str], *keys: str) -> set[str]:
+    return {found[key] for key in keys}
 
 
 def _controlled(found: dict[str, str]) -> set[str]:
-    return {outcome for part, outcome in found.items() if part.startswith("controlled")}
+    return {outcome for key, outcome in found.items() if key.startswith("beyond_")}
 
 
-def test_every_declared_part_is_judged_once():
-    found = _outcomes(_rows(everywhere(0.0)))
-    assert len(found) == len(claim.TESTS) + 2 == 16
-    assert set(found) >= set(claim.TESTS)
+def test_every_declared_part_is_judged_once_and_one_is_the_papers():
+    found = _judged(_rows(everywhere(0.0))).verdicts
+    assert len(found) == len(TESTS) + 2 == 16
+    assert [v.key for v in found if v.role == "paper"] == ["published"]
 
 
 def test_sparser_on_cot_text_only_supports_what_it_should():
-    found = _outcomes(_rows(lambda seed: {"cot": -0.05, "cot_clean": -0.05}))
-    on_cot = {outcome for part, outcome in found.items() if ", CoT text" in part}
-    on_no_cot = {outcome for part, outcome in found.items() if "no-CoT text, " in part}
-    assert on_cot == {"supported"}
-    assert on_no_cot == {"refuted"}
+    rows = _rows(lambda seed: {"cot": -0.05, "cot_clean": -0.05})
+    found = _outcomes(rows)
+    assert _of(found, *DIRECT, *ARMS) == {"supported"}
+    assert _of(found, *OTHER) == {"supported"}  # that nothing changes there
     assert _controlled(found) == {"supported"}
+    assert _judged(rows).conclusion == "reproduced"
 
 
 def test_sparser_on_every_text_is_not_about_cot_text():
     found = _outcomes(_rows(everywhere(-0.05)))
-    assert _direct(found, "base") == {"supported"}
-    assert _controlled(found) == {"refuted"}
+    assert _of(found, *DIRECT) == {"supported"}
+    assert _controlled(found) == _of(found, *OTHER) == {"refuted"}
+
+
+def test_a_rise_on_other_text_is_no_support():
+    """What the recorded run found: nothing changes on CoT text, and entropy rises on every other."""
+    found = _outcomes(_rows(lambda seed: dict.fromkeys(("no_cot", "shuffled_tokens", "filler"), 0.03)))
+    assert _controlled(found) == _of(found, *DIRECT, *OTHER) == {"refuted"}
 
 
 def test_what_any_fine_tuning_does_is_not_about_cot_data():
     found = _outcomes(_rows(everywhere(-0.05), everywhere(-0.05)))
-    assert _direct(found, "base") == {"supported"}
-    assert _direct(found, "no-CoT-tuned") == {"refuted"}
+    assert _of(found, *DIRECT) == {"supported"}
+    assert _of(found, *ARMS) == {"refuted"}
 
 
 def test_no_change_is_refuted():
-    found = _outcomes(_rows(everywhere(0.0)))
-    assert _direct(found, "base") | _direct(found, "no-CoT-tuned") | _controlled(found) == {"refuted"}
+    rows = _rows(everywhere(0.0))
+    found = _outcomes(rows)
+    assert _of(found, *DIRECT, *ARMS) | _controlled(found) == {"refuted"}
+    assert _judged(rows).conclusion == "not reproduced"
 
 
 def test_runs_that_disagree_are_inconclusive_however_many_problems_there_are():
     found = _outcomes(_rows(lambda seed: dict.fromkeys(claim.CONDITIONS, (-0.06, -0.03, 0.0)[seed])))
-    assert _direct(found, "base") == {"inconclusive"}
+    assert _of(found, *DIRECT) == {"inconclusive"}
 
 
 def test_an_arm_that_did_not_learn_judges_nothing():
-    rows = _rows(everywhere(-0.05), learned=-0.05)
-    verdicts = load_claims()[claim.ID].judge(rows)
-    assert [v.outcome for v in verdicts if v.part.startswith("check")] == ["refuted", "refuted"]
-    others = [v for v in verdicts if not v.part.startswith("check")]
-    assert {v.outcome for v in others} == {"inconclusive"}
-    assert all("did not learn" in v.note for v in others)
+    found = _judged(_rows(everywhere(-0.05), learned=-0.05))
+    checks, others = found.verdicts[:2], found.verdicts[2:]
+    assert [(v.role, v.outcome) for v in checks] == [("precondition", "refuted")] * 2
+    assert {v.outcome for v in others} == {"not testable here"}
+    assert found.conclusion == "undecided"
 
 
 def test_estimates_and_notes_are_those_of_the_rows():
     rows = _rows(lambda seed: {"cot": (-0.04, -0.05, -0.06)[seed]}, noise=0.0)
-    by_part = {v.part: v for v in load_claims()[claim.ID].judge(rows)}
-    found = by_part["CoT-tuned minus base, CoT text, equal length"]
+    by_key = {v.key: v for v in _judged(rows).verdicts}
+    found = by_key["length"]
     assert found.estimate == pytest.approx(-0.05)
     assert found.note.endswith("by training run -0.0400, -0.0500, -0.0600")
-    assert (found.n, found.unit) == (N_PROBLEMS, "problems")
-    control = by_part["controlled: change on CoT text beyond filler"]
+    assert found.n == N_PROBLEMS
+    control = by_key["beyond_filler"]
     assert control.estimate == pytest.approx(-0.05)
-    check = by_part["check: the arm trained on CoT text learned"]
+    assert "on filler +0.0000" in control.note
+    check = by_key["cot_learned"]
     assert check.estimate == pytest.approx(-0.5, abs=0.02)
     assert "1,000 forwarded tokens, 600 of them supervised, in 9 passages" in check.note
 

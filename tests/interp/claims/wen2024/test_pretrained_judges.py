@@ -3,10 +3,27 @@
 import numpy as np
 import pytest
 
+from interp.claims.wen2024 import fig6, fig6_finetune, fig6_model
 from interp.claims.wen2024 import mechanism_sparse_heads as heads
 from interp.claims.wen2024 import mechanism_steps as steps
-from interp.claims.wen2024._pretrained import by_problem
+from interp.claims.wen2024._ablations import sizes
+from interp.claims.wen2024._pretrained import by_problem, mean_over_problems
+from interp.claims.wen2024._worlds_pretrained import built_in, simulated_entropies
+from interp.core.claim import CLAIMS
+from interp.core.judgement import Judgement
+from interp.core.parts import NotMeasurable
 from probes import rows
+
+KINDS = {test.kind for test in steps.TESTS.values()}
+MODULES = (fig6, fig6_model, fig6_finetune, steps, heads)
+
+
+def judged(module, table, preset: str = "cpu") -> Judgement:
+    """What the claim's published rows say, which must be what all rows say."""
+    claim = CLAIMS[module.ID]
+    found = claim.judge(table, module.PRESETS[preset])
+    assert claim.judge(claim.published(table), module.PRESETS[preset]) == found
+    return found
 
 
 def knockout_table(lost: dict[str, float], n: int = 40):
@@ -15,7 +32,7 @@ def knockout_table(lost: dict[str, float], n: int = 40):
     for unit in range(n):
         for metric in (steps.FINAL, steps.STEPS):
             values = [("intact", "intact", -1.0, 0)]
-            for kind in {kind for _, kind in steps.TESTS}:
+            for kind in sorted(KINDS):
                 control = -1.5 + generator.normal(0, 0.2)
                 target = control - lost[kind] + generator.normal(0, 0.05)
                 values += [(kind, "full", target - 1, 9), (kind, "target", target, 7), (kind, "control", control, 7)]
@@ -28,27 +45,43 @@ def knockout_table(lost: dict[str, float], n: int = 40):
 
 @pytest.mark.parametrize(("lost", "outcome"), [(1.0, "supported"), (-1.0, "refuted"), (0.0, "refuted")])
 def test_a_knockout_must_cost_more_than_its_control(lost, outcome):
-    table = knockout_table({kind: lost for _, kind in steps.TESTS})
-    verdicts = steps.judge(table)
-    assert [v.outcome for v in verdicts] == [outcome] * len(steps.TESTS)
-    assert all(v.estimate == pytest.approx(lost, abs=0.2) for v in verdicts)
-    assert all(v.level == pytest.approx(1 - 0.05 / 7) for v in verdicts)
+    found = judged(steps, knockout_table(dict.fromkeys(KINDS, lost))).verdicts
+    over = [v for v in found if v.key.endswith("_over")]
+    assert [v.outcome for v in over] == [outcome] * 4
+    assert all(v.estimate == pytest.approx(lost, abs=0.2) for v in over)
+
+
+def test_every_kind_is_judged_against_the_intact_model():
+    """The intact model is at -1 and the control at -1.5, so the kind costs half a nat more than over its control."""
+    found = judged(steps, knockout_table(dict.fromkeys(KINDS, 0.0)))
+    by_key = {v.key: v for v in found.verdicts}
+    assert {by_key[key].outcome for key in steps.TESTS} == {"supported"}
+    assert all(by_key[key].estimate == pytest.approx(0.5, abs=0.2) for key in steps.TESTS)
+    assert found.conclusion == "reproduced"
+    assert by_key["answer_steps"].level == by_key["steps_steps"].level == 0.975
+    assert by_key["answer_steps_over"].outcome == "refuted"
+
+
+def test_edges_to_the_question_are_no_second_test_of_edges_to_the_steps():
+    """Each is the other's control: what cutting the steps costs must not count against the question."""
+    keys = {part.key for part in steps.parts(steps.PRESETS["cpu"])}
+    assert {f"{key}_over" for key, test in steps.TESTS.items() if "question" in test.kind}.isdisjoint(keys)
+    assert all(test.mirrored == ("question" in test.kind) for test in steps.TESTS.values())
 
 
 def test_each_kind_is_judged_by_its_own_rows():
-    lost = {kind: 0.0 for _, kind in steps.TESTS} | {"answer to steps": 2.0}
-    supported = [v.part for v in steps.judge(knockout_table(lost)) if v.outcome == "supported"]
-    assert supported == ["final answer: answer to steps"]
+    found = judged(steps, knockout_table(dict.fromkeys(KINDS, 0.0) | {"answer to steps": 2.0})).verdicts
+    assert [v.key for v in found if v.key.endswith("_over") and v.outcome == "supported"] == ["answer_steps_over"]
 
 
 def test_a_solution_of_one_line_is_no_evidence_about_steps():
-    table = knockout_table({kind: 1.0 for _, kind in steps.TESTS})
+    table = knockout_table(dict.fromkeys(KINDS, 1.0))
     one_line = (table["unit"] == "p0") & (table["condition"] == "steps to earlier steps")
     changed = table.copy()
     changed.loc[one_line, ["value", "n_tokens"]] = [-1.0, 0]
-    n = {v.part: v.n for v in steps.judge(changed)}
-    assert n["final answer: steps to earlier steps"] == 39
-    assert n["final answer: answer to steps"] == 40
+    n = {v.key: v.n for v in judged(steps, changed).verdicts}
+    assert n["steps_steps"] == n["final_steps_steps"] == 39
+    assert n["answer_steps"] == 40
 
 
 def ablation_table(lost: float, n: int = 40):
@@ -67,11 +100,16 @@ def ablation_table(lost: float, n: int = 40):
     return rows.concat(tables)
 
 
-@pytest.mark.parametrize(("lost", "outcome"), [(0.5, "supported"), (0.0, "refuted"), (0.1, "inconclusive")])
-def test_the_sparsest_heads_must_matter_more_than_others(lost, outcome):
-    verdicts = heads.judge(ablation_table(lost))
-    assert [v.outcome for v in verdicts] == [outcome] * 4
-    assert all(v.n == 40 and v.unit == "problems" for v in verdicts)
+@pytest.mark.parametrize(
+    ("lost", "outcome", "conclusion"),
+    [(0.5, "supported", "reproduced"), (0.0, "refuted", "not reproduced"), (0.1, "inconclusive", "undecided")],
+)
+def test_the_sparsest_heads_must_matter_more_than_others(lost, outcome, conclusion):
+    found = judged(heads, ablation_table(lost))
+    assert [v.outcome for v in found.verdicts] == [outcome] * 4
+    assert all(v.n == 40 for v in found.verdicts)
+    assert found.conclusion == conclusion
+    assert [v.key for v in found.verdicts if v.primary] == ["sparsest_mean", "sparsest_zero"]
 
 
 def test_controls_are_averaged_over_draws_within_a_problem():
@@ -83,6 +121,90 @@ def test_controls_are_averaged_over_draws_within_a_problem():
 
 
 def test_as_many_heads_are_chosen_as_leave_a_match():
-    assert heads._sizes(30, 9) == (27, 3)
-    assert heads._sizes(28, 28) == (78, 9)
-    assert heads._sizes(2, 2) == (1, 1)
+    assert sizes(30, 9) == (27, 3)
+    assert sizes(28, 28) == (78, 9)
+    assert sizes(2, 2) == (1, 1)
+
+
+def entropies(changes: dict[str, float], n: int = 40, noise: float = 0.002):
+    """Rows of fig6 in which CoT text differs by `changes`; a side that no part changes is at 0.3."""
+    generator, values = np.random.default_rng(0), {}
+    for key, of in fig6.COMPARISONS.items():
+        sides = ((of.first, 0.0), (of.second, -changes.get(key, 0.0)))
+        for side, shift in sides:
+            if key in changes:
+                value = 0.3 + shift + noise * generator.normal(size=n)
+                values.setdefault(("m", side.condition, side.metric, side.scope), value)
+    return simulated_entropies(built_in(n), values)
+
+
+def test_the_published_difference_is_the_papers_and_the_rest_are_controls():
+    found = judged(fig6, entropies({"published": -0.03, "length": 0.0, "shuffled": 0.0}))
+    outcomes = {v.key: v.outcome for v in found.verdicts}
+    assert (outcomes["published"], outcomes["length"]) == ("supported", "refuted")
+    assert outcomes["format"] == outcomes["filler"] == "not testable here"
+    assert [v.key for v in found.verdicts if v.primary] == ["published"]
+    assert found.conclusion == "reproduced"
+    assert found.finding.startswith("On this model")
+
+
+def test_no_difference_as_published_is_not_reproduced():
+    assert judged(fig6, entropies(dict.fromkeys(fig6.COMPARISONS, 0.0))).conclusion == "not reproduced"
+
+
+def test_problems_of_one_template_count_once():
+    found = judged(fig6, entropies({"published": -0.03}, n=100)).verdicts[0]
+    assert found.unit == "clusters"
+    assert found.n == 60
+    assert "100 problems of 60 templates" in found.note
+    assert {part.unit for part in fig6.parts(fig6.PRESETS["paper"])} == {"problems"}
+
+
+def test_problems_that_agree_or_come_from_one_template_give_no_narrow_interval():
+    values = by_problem(ablation_table(0.0, n=3), heads.FINAL)["intact", "intact"]
+    agreeing = mean_over_problems(values, 0.95)
+    assert not isinstance(agreeing, NotMeasurable)
+    assert np.isinf([agreeing.low, agreeing.high]).all()
+    one = mean_over_problems(values.set_axis(["gsm-symbolic-0-00001"] * 3), 0.95)
+    assert isinstance(one, NotMeasurable)
+
+
+def two_models(other: str, change: float):
+    generator, values = np.random.default_rng(0), {}
+    for metric, scope, _ in fig6_model.REDUCTIONS.values():
+        values["b", "cot", metric, scope] = 0.3 + change + 0.002 * generator.normal(size=24)
+        values[fig6_model.AGAINST + other, "cot", metric, scope] = np.full(24, 0.3)
+    return simulated_entropies(built_in(24), values)
+
+
+def test_an_untrained_model_is_a_control_and_no_evidence_about_cot():
+    found = judged(fig6_model, two_models("untrained b", -0.2))
+    outcomes = {v.key: v.outcome for v in found.verdicts}
+    assert outcomes["published"] == outcomes["mean"] == "not testable here"
+    assert outcomes["control_published"] == outcomes["control_mean"] == "supported"
+    assert found.conclusion == "undecided"
+
+
+@pytest.mark.parametrize(("change", "conclusion"), [(-0.05, "reproduced"), (0.0, "not reproduced")])
+def test_two_trained_models_are_what_the_paper_compares(change, conclusion):
+    found = judged(fig6_model, two_models("a", change))
+    assert found.conclusion == conclusion
+    assert {v.outcome for v in found.verdicts if v.role == "control"} == {"not testable here"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_fresh_problems_have_items_of_their_own(module):
+    from dataclasses import replace
+
+    preset = module.PRESETS["cpu"]
+    usual, fresh = module.items(preset), module.items(replace(preset, first_unit=200))
+    assert [item.parameters["first_unit"] for item in fresh] == [200] * len(usual)
+    if "start" in usual[0].parameters:
+        assert [i.parameters["start"] + 200 for i in usual] == [i.parameters["start"] for i in fresh]
+        assert {i.name for i in usual}.isdisjoint(i.name for i in fresh)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_world_is_judged_from_its_published_rows_alike(module):
+    for world in CLAIMS[module.ID].worlds:
+        judged(module, world.rows(np.random.default_rng(0)))
