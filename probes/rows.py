@@ -45,7 +45,9 @@ def table(**columns: Any) -> pd.DataFrame:
         raise ValueError(f"rows need the columns {missing}")
     size = max((len(v) for v in columns.values() if not np.isscalar(v)), default=1)
     filled = {name: columns.get(name, default) for name, (_, default) in COLUMNS.items()}
-    return validate(pd.DataFrame(filled, index=range(size)).astype({n: d for n, (d, _) in COLUMNS.items()}))
+    made = pd.DataFrame(filled, index=range(size))
+    other = {name: dtype for (name, (dtype, _)), found in zip(COLUMNS.items(), made.dtypes) if found != dtype}
+    return validate(made.astype(other) if other else made)  # to convert what is right already takes longest
 
 
 def concat(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:

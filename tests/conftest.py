@@ -35,17 +35,16 @@ for _name in ("connect", "connect_ex", "sendto", "bind"):
 socket.getaddrinfo = _no_lookup
 
 
-SHARED = ("claim", "trained")
-"""Parameters that stand for a run which several tests look at: they go to one worker, and it is made once."""
+LONGEST = ("test_contracts", "test_kill", "test_notebooks", "test_ray_engine", "test_disk")
+"""The files that take longest, the longest first."""
 
 
+@pytest.hookimpl(trylast=True)  # after pytest has brought together what shares a fixture
 def pytest_collection_modifyitems(items) -> None:
-    """With `--dist loadgroup`, tests of one shared run stay together."""
-    for item in items:
-        parameters = getattr(item, "callspec", None)
-        for name in SHARED:
-            if parameters is not None and name in parameters.params:
-                item.add_marker(pytest.mark.xdist_group(f"{name} {parameters.params[name]}"))
+    """Whole files, those that take long first: with `--dist loadfile` the workers then end at about the same time."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    place = {name: index for index, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (place.get(item.path.stem, len(LONGEST)), item.path not in slow))
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

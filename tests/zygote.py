@@ -13,15 +13,27 @@ import tempfile
 import time
 from pathlib import Path
 
+import fontTools.subset  # noqa: F401
+import matplotlib.backends.backend_agg
+import matplotlib.backends.backend_pdf
+import matplotlib.backends.backend_svg  # noqa: F401
+import plotly.offline  # noqa: F401
+import reasoning_gym.arithmetic.gsm_symbolic  # noqa: F401
 import torch
+import transformer_lens.model_bridge  # noqa: F401
 import transformers.models.llama.modeling_llama  # noqa: F401
+import typeguard  # noqa: F401
 
 import interp.commands.claims
 import interp.commands.entropy
 import interp.commands.train
+import interp.core.sweep
+import interp.figures.pretrained
 import interp.report  # noqa: F401
+import toy_models.parity.recipe  # noqa: F401
 from interp.cli import main
 from interp.core.claim import load_claims
+from toy_models.task import load_tasks
 
 
 def child(words: list[str], output: int) -> None:
@@ -69,6 +81,7 @@ def carried_out(words: list[str], kill_after: float | None, kill_with_children: 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     load_claims()
+    load_tasks()
     for line in sys.stdin:
         order = json.loads(line)
         print(json.dumps(carried_out(order["words"], order["kill_after"], order["kill_with_children"])), flush=True)

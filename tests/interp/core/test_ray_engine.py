@@ -31,8 +31,9 @@ cluster.shutdown()
 
 @pytest.fixture(scope="module")
 def address():
+    environment = {**os.environ, "RAY_worker_niceness": "0"}  # else its workers wait for whatever else is tested
     process = subprocess.Popen(
-        [sys.executable, "-c", CLUSTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CLUSTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
     assert process.stdout is not None
     found = next(line for line in iter(process.stdout.readline, "") if line.count(":") == 1)
