@@ -15,6 +15,7 @@ from interp.claims.wen2024.fig6 import COMPARISONS, PRESETS
 from interp.cli import main
 from interp.core.claim import load_claims
 from interp.core.contrast import Side, contrast
+from interp.core.published import publish
 from interp.report import build, write_report
 from interp.report.board import cards
 from interp.report.pack import visible
@@ -24,7 +25,7 @@ from interp.report.toy import toy_data
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS
 from tests.interp.report.elements import Elements
-from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
+from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, plain_toy_run, toy_run
 from tests.interp.report.test_pack import unpacked
 
 
@@ -292,6 +293,15 @@ def test_the_command_says_where_the_page_is(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 0
     assert str(tmp_path / "report.html") in capsys.readouterr().out
     assert HOSTILE[0] not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_of_published_results_does_not_stand_among_them(tmp_path, monkeypatch):
+    results = tmp_path / "results"
+    publish(load_claims()["wen2024/fig3b"], plain_toy_run(tmp_path / "run"), results)
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(results)]) == 0
+    assert (tmp_path / "report.html").is_file()
+    assert not (results / "report.html").exists()
 
 
 def test_an_output_that_is_a_directory_is_refused(tmp_path):
