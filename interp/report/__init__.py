@@ -1,8 +1,9 @@
 """What was measured and what holds? One self-contained HTML page, built from rows alone: no model, no torch.
 
-sources           which run directories are there        pretrained, tokens, toy  rows as columns for the explorers
+sources           runs and published results             pretrained, tokens, toy  rows as columns for the explorers
 board             a card for each claim, by paper        templates                escaping, of everything shown
 sections, forest  what is on a card: figures, plots      page                     everything put into one file
+errors            how often the judge would be wrong
 assets            page.html (the shell), claim.html (a claim), explorers, style sheets, scripts
 """
 

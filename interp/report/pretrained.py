@@ -8,11 +8,10 @@ import pandas as pd
 from jaxtyping import Float
 
 from hf_analysis.text.problems import template_of
-from interp.core.contrast import Side, cluster_totals, head_test
+from interp.core.contrast import Contrast, Side, cluster_totals, head_test
 from interp.report.pack import packed, visible
 from interp.report.sources import Run, model_and_data
 from interp.report.tokens import token_data
-from interp.statistics import clustered_mean
 from probes.attention.statistics import Metric, known_metrics
 
 BOARD = Side("cot", "min", "all"), Side("no_cot", "min", "all")
@@ -97,7 +96,7 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
             "second": BOARD[1].condition,
         },
         "controlled": CONTROLLED,
-        "tests": _tests(values, conditions, np.array([template_of(unit) for unit in units])),
+        "tests": _tests(values, conditions, [template_of(unit) for unit in units]),
         "tokens": token_data(tokens, n_layers, n_heads),
     }
 
@@ -110,28 +109,31 @@ def declared_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _tests(
-    values: Float[np.ndarray, "metric scope condition unit layer head"], conditions: list[str], clusters: np.ndarray
+    values: Float[np.ndarray, "metric scope condition unit layer head"], conditions: list[str], clusters: list[str]
 ) -> list[dict[str, Any]]:
     """For each declared pair, metric and scope: adjusted p of every head, and the mean difference."""
     tests = []
     for first, second in declared_pairs(conditions):
         a, b = values[:, :, conditions.index(first)], values[:, :, conditions.index(second)]
         for metric, scope in np.ndindex(a.shape[:2]):
-            difference = (a[metric, scope] - b[metric, scope]).reshape(a.shape[2], -1)
-            complete = ~np.isnan(difference).any(1)
-            if len(np.unique(clusters[complete])) < 2:
+            complete = np.flatnonzero(~np.isnan(a[metric, scope] - b[metric, scope]).any((1, 2)))
+            labels = tuple(clusters[unit] for unit in complete)
+            if len(set(labels)) < 2:
                 continue
             place = {"pair": [visible(first), visible(second)], "metric": metric, "scope": scope}
-            tests.append({**place, **_test(difference[complete], clusters[complete])})
+            tests.append({**place, **_test(Contrast(a[metric, scope][complete], b[metric, scope][complete], labels))})
     return tests
 
 
-def _test(difference: Float[np.ndarray, "problem head"], clusters: np.ndarray) -> dict[str, Any]:
-    """Heads by sign-flip max-T; the mean over heads with its interval; problems of one template are a cluster."""
-    by_head = head_test(cluster_totals(difference, clusters))
-    mean = clustered_mean(difference.mean(1), clusters, rng=0)
+def _test(found: Contrast) -> dict[str, Any]:
+    """Heads by sign-flip max-T; the mean over heads with its interval over problems, or over clusters of them."""
+    differences = found.differences
+    by_head = head_test(cluster_totals(differences.reshape(len(differences), -1), found.labels))
+    mean = found.overall()
     return {
-        "n": len(difference),
+        "n": len(differences),
+        "clusters": found.n_clusters,
+        "level": mean.level,
         "p": packed(by_head.p_adjusted),
         "smallest_p": round(by_head.smallest_p, 5),
         "mean": [round(float(x), 5) for x in (mean.value, mean.low, mean.high)],

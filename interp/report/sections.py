@@ -21,7 +21,7 @@ LARGEST_SVG = 300_000
 PIXELS_PER_INCH, POINTS_PER_INCH = 96, 72
 MOST_UNITS = 12
 """Seeds or problems that are listed by name."""
-WIDE = 1.9
+WIDE = 2.2
 """Width over height from which on a figure stands above the parts, not beside them."""
 
 

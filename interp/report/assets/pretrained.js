@@ -51,8 +51,9 @@ function differenceNote({ test, marks, values }) {
   const lower = marks.filter((mark) => mark[2] === "down").length;
   const ends = test.mean.map((v) => v * test.sign);
   if (test.sign < 0) [ends[1], ends[2]] = [ends[2], ends[1]];
+  const units = test.clusters < test.n ? `${test.n} problems of ${test.clusters} templates` : `${test.n} problems`;
   const caution = test.smallest_p >= 0.05 ? " Too few problems for any head to be significant." : "";
-  return `Mean over heads ${signed(ends[0])} [${signed(ends[1])}, ${signed(ends[2])}], ${test.n} problems. Significantly lower ▼ in `
+  return `Mean over heads ${signed(ends[0])} [${signed(ends[1])}, ${signed(ends[2])}] (${+(100 * test.level).toPrecision(4)}% interval, ${units}). Significantly lower ▼ in `
     + `${lower} and higher ▲ in ${marks.length - lower} of ${values.length} heads (paired sign-flip max-T, p < 0.05 adjusted over heads).${caution}`;
 }
 

@@ -89,6 +89,16 @@ def toy_run(directory: Path, seeds: int = 2, moments: tuple[int, ...] = (1000, 2
     return directory
 
 
+def plain_toy_run(directory: Path) -> Path:
+    """The same without what no preset has: a run that can be published."""
+    directory.mkdir()
+    toy_run(directory)
+    record = json.loads((directory / "config.json").read_text())
+    del record["config"]["hostile"]
+    (directory / "config.json").write_text(json.dumps(record))
+    return directory
+
+
 def judged_run(directory: Path, claim_id: str, table: pd.DataFrame) -> Record:
     """What `claims run` leaves beside the rows of a smoke run."""
     (claim,) = find_claims([claim_id])

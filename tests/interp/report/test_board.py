@@ -1,7 +1,6 @@
 """What does a claim's card say: conclusion, parts with their roles and levels, error rates, published files?"""
 
 import json
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +17,7 @@ from interp.report.forest import WIDTH, forest
 from interp.report.sources import read_runs, read_severity
 from interp.report.templates import environment
 from tests.interp.report.elements import Elements
+from tests.interp.report.synthetic import plain_toy_run
 
 
 def drawn(call: str, **values) -> str:
@@ -132,11 +132,7 @@ def test_error_rates_stand_beside_the_verdict(runs, tmp_path):
 
 def test_published_results_are_reported_from_their_files(runs, tmp_path):
     (run,) = read_runs([runs / "fig3b"])
-    copy = tmp_path / "run"
-    shutil.copytree(runs / "fig3b", copy)
-    config = json.loads((copy / "config.json").read_text())
-    del config["config"]["hostile"]
-    (copy / "config.json").write_text(json.dumps(config))
+    copy = plain_toy_run(tmp_path / "run")
     claim = load_claims()["wen2024/fig3b"]
     publish(claim, copy, tmp_path / "results")
     (published,) = read_runs([tmp_path / "results"])

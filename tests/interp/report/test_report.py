@@ -11,19 +11,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from interp.claims.wen2024.fig6 import COMPARISONS, PRESETS
 from interp.cli import main
 from interp.core.claim import load_claims
 from interp.core.contrast import Side, contrast
+from interp.core.published import publish
 from interp.report import build, write_report
 from interp.report.board import cards
 from interp.report.pack import visible
-from interp.report.pretrained import declared_pairs, pretrained_data
+from interp.report.pretrained import BOARD, CONTROLLED, declared_pairs, pretrained_data
 from interp.report.sources import measured_again, read_runs
 from interp.report.toy import toy_data
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS
 from tests.interp.report.elements import Elements
-from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, toy_run
+from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, plain_toy_run, toy_run
 from tests.interp.report.test_pack import unpacked
 
 
@@ -189,6 +191,24 @@ def test_the_explorer_starts_with_what_the_board_is_judged_by(runs):
     (one,) = pretrained_data(read_runs([runs / "entropy"]))
     assert one["start"] == {"metric": "min", "scope": "all", "first": "cot", "second": "no_cot"}
     assert one["scopes"][0] == one["start"]["scope"]
+    (primary,) = [p.key for p in load_claims()["wen2024/fig6"].parts(PRESETS["cpu"]) if p.primary]
+    assert (COMPARISONS[primary].first, COMPARISONS[primary].second) == BOARD
+    assert COMPARISONS["length"].first.scope == CONTROLLED
+
+
+def test_problems_of_one_template_are_a_cluster_as_on_the_board(tmp_path):
+    table = rows.read(
+        entropy_run(tmp_path, conditions=("cot", "no_cot"), n_problems=40, tokens=False) / "rows.parquet"
+    )
+    names = {unit: f"gsm-symbolic-0-{place:05d}" for place, unit in enumerate(table["unit"].unique(), start=1)}
+    rows.write(tmp_path / "rows.parquet", table.assign(unit=table["unit"].map(names)))
+    (run,) = read_runs([tmp_path])
+    (one,) = pretrained_data([run])
+    (test,) = [t for t in one["tests"] if (t["metric"], t["scope"]) == (0, 0)]
+    overall = contrast(run.table, *BOARD).overall()
+    assert (test["n"], test["clusters"]) == (40, overall.n)
+    assert overall.n < 40
+    assert test["mean"] == pytest.approx([overall.value, overall.low, overall.high], abs=1e-5)
 
 
 def test_tokens_belong_to_a_single_model(tmp_path):
@@ -273,6 +293,15 @@ def test_the_command_says_where_the_page_is(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 0
     assert str(tmp_path / "report.html") in capsys.readouterr().out
     assert HOSTILE[0] not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_of_published_results_does_not_stand_among_them(tmp_path, monkeypatch):
+    results = tmp_path / "results"
+    publish(load_claims()["wen2024/fig3b"], plain_toy_run(tmp_path / "run"), results)
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(results)]) == 0
+    assert (tmp_path / "report.html").is_file()
+    assert not (results / "report.html").exists()
 
 
 def test_an_output_that_is_a_directory_is_refused(tmp_path):
