@@ -104,6 +104,6 @@ def test_figures_name_what_was_compared():
     drawn = measurement_figures(measured, effects(measured))
     assert set(drawn) == {"effects", "paired_heads", "difference_maps"}
     assert drawn["paired_heads"].axes[0].get_title() == "entropy_nats_mean, answer tokens\nfiller − no_cot"
-    assert drawn["paired_heads"]._supylabel.get_text() == "entropy with filler"
+    assert drawn["paired_heads"].get_supylabel() == "entropy with filler"
     both = rows(("cot", "no_cot"))
     assert "sorted_bars" in measurement_figures(both, effects(both))
