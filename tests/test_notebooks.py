@@ -63,7 +63,7 @@ def test_a_notebook_runs_from_start_to_end(path, tmp_path):
     with tempfile.TemporaryDirectory() as sockets:  # a short path, which the names of sockets need
         kernel = AsyncKernelManager(transport="ipc", connection_file=f"{sockets}/kernel.json")
         client = NotebookClient(notebook, km=kernel, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
-        client.execute(env={**os.environ, **here})
+        client.execute(env={**os.environ, **here}, cleanup_kc=True)  # else the kernel stays, with its memory
     assert not any(output.output_type == "error" for output in outputs(notebook))
     assert not any(output.get("name") == "stderr" for output in outputs(notebook)), "a notebook that warns"
     assert all(cell.execution_count for cell in code_cells(notebook))
