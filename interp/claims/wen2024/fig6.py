@@ -248,8 +248,8 @@ register(
             "paper": Scale("the paper's own numbers"),
         },
         finding=(
-            "On this model, normalised entropy with CoT minus without, minimum over all tokens: {published}; at equal "
-            "length, over answer tokens: {length}; against the same CoT tokens shuffled: {shuffled}."
+            "On this model, normalised entropy with CoT minus without, minimum over all tokens: {published}; at "
+            "equal length, over answer tokens: {length}; against the same CoT tokens shuffled: {shuffled}."
         ),
         deviations=(
             "The paper measures Qwen2-7B on the GSM8K test set, which is the paper preset. cpu: the built-in "
