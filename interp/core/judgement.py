@@ -116,9 +116,16 @@ class _Filled:
             return format(value, specification)
         return self._verdict.interval
 
-    def __getattr__(self, name: str) -> "str | _Number":
+    def __getattr__(self, name: str) -> "str | _Number | _Nothing":
         value = getattr(self._verdict, name)
-        return "nothing measured" if value is None else _Number(value) if isinstance(value, float) else str(value)
+        return _Nothing() if value is None else _Number(value) if isinstance(value, float) else str(value)
+
+
+class _Nothing:
+    """What could not be measured, whatever format is asked for."""
+
+    def __format__(self, specification: str) -> str:
+        return "nothing measured"
 
 
 class _Number(float):
