@@ -110,7 +110,7 @@ def _world(
         stages = simulated_stages(
             preset.runs, preset.seeds, generator.random(shape) < learned, generator.random(shape) < early
         )
-        return joined(stages, simulated_searches(searches, needed, preset.most, FINER), condition="stagewise")
+        return joined(stages, simulated_searches(searches, needed, float(preset.most), FINER), condition="stagewise")
 
     return rows
 
