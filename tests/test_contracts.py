@@ -195,7 +195,9 @@ def test_parts_are_declared_before_rows_are_read(claim, preset):
     parts = claim.parts(claim.preset(preset))
     check_parts(claim.id, parts)
     assert 1 <= sum(part.primary for part in parts) <= 4
-    assert all(part.unit in ("problems", "clusters") or claim.presets["cpu"].seeds >= 5 for part in parts if part.primary)
+    assert all(
+        part.unit in ("problems", "clusters") or claim.presets["cpu"].seeds >= 5 for part in parts if part.primary
+    )
     untested = tuple(untestable(claim.id, part, "nothing was run") for part in parts)
     assert "{" not in filled(claim.finding, untested), "the finding must read truly where nothing was measured"
 

@@ -140,7 +140,9 @@ class Claim:
     def scale_of(self, preset_name: str) -> str:
         """The scale of a preset, in words; one made for an occasion, such as the demo's, is smaller than cpu."""
         cpu = self.scale["cpu"]
-        occasion = Scale("another model" if cpu.kind == "another model" else "smaller", f"the sizes of the {preset_name}")
+        occasion = Scale(
+            "another model" if cpu.kind == "another model" else "smaller", f"the sizes of the {preset_name}"
+        )
         return str(self.scale.get(preset_name, occasion))
 
     def judge(self, table: "pd.DataFrame", preset: Preset) -> Judgement:
