@@ -140,10 +140,8 @@ class Claim:
     def scale_of(self, preset_name: str) -> str:
         """The scale of a preset, in words; one made for an occasion, such as the demo's, is smaller than cpu."""
         cpu = self.scale["cpu"]
-        occasion = Scale(
-            "another model" if cpu.kind == "another model" else "smaller", f"the sizes of the {preset_name}"
-        )
-        return str(self.scale.get(preset_name, occasion))
+        kind = "another model" if cpu.kind == "another model" else "smaller"
+        return str(self.scale.get(preset_name, Scale(kind, f"the sizes of the {preset_name}")))
 
     def judge(self, table: "pd.DataFrame", preset: Preset) -> Judgement:
         """One verdict for each part, and the conclusion; from rows alone."""

@@ -271,9 +271,8 @@ register(
         history=(
             "Before the parts were declared, problems were taken as independent, which problems of one template are "
             "not, and no part was marked as the paper's own: the controls counted as much as the published "
-            "comparison. The comparison at equal length was a control; it became the test of what the paper infers after "
-            "these rows had been seen, which its next run on fresh problems will not have been. The margin of 0.01 "
-            "is as it was."
+            "comparison. The comparison at equal length was a control; it became the test of what the paper infers "
+            "after these rows had been seen. The margin of 0.01 is as it was."
         ),
         presets=PRESETS,
         items=items,
