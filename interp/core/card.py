@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interp.core.claim import load_claims
 from interp.core.pages import ledger_table, paper_lines
 from probes.base.atomic import write_text
 
@@ -31,13 +32,13 @@ START, END = "<!-- findings: cotlens claims judge all --write -->", "<!-- end of
 
 HEADLINES = (
     "wen2024/fig6",
-    "wen2024/fig2",
-    "wen2024/thm3",
-    "kim2024/thm5",
     "li2024/fig4",
-    "wang2025/fig3-left",
-    "huang2025/fig1a",
-    "huang2025/fig2",
+    "wang2025/fig3-middle",
+    "li2024/fig5",
+    "huang2025/fig5",
+    "wang2025/construction",
+    "kim2024/no-supervision",
+    "li2024/fig2",
 )
 """Claims whose findings open the top README."""
 
@@ -79,7 +80,9 @@ def headlines(found: Sequence["Published"], link: str) -> str:
         if claim_id in records:
             judgement = records[claim_id].judgement
             page = f"[{claim_id}]({link}{claim_id}/README.md)"
-            lines.append(f"- **{judgement.conclusion.capitalize()}** ({page}): {judgement.finding}")
+            said = load_claims()[claim_id].sentence
+            concluded = f"**{judgement.conclusion.capitalize()}** ({page}; {judgement.counts})"
+            lines.append(f"- *{said}* {concluded}: {judgement.finding}")
     return "\n".join([*lines, "", paper_lines(found, link)])
 
 

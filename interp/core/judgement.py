@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from interp.core.parts import NotMeasurable, Part, check_parts
-from interp.core.verdict import Verdict, decided, number, untestable
+from interp.core.verdict import OUTCOMES, Verdict, decided, number, untestable
 
 ALPHA = 0.05
 Conclusion = Literal["reproduced", "partly reproduced", "not reproduced", "undecided"]
@@ -33,6 +33,12 @@ class Judgement:
     conclusion: Conclusion
     finding: str
     """One sentence, its numbers filled in from the estimates."""
+
+    @property
+    def counts(self) -> str:
+        """How the primary parts were decided: "2 supported, 1 refuted, 1 inconclusive"."""
+        outcomes = [v.outcome for v in self.verdicts if v.primary]
+        return ", ".join(f"{outcomes.count(one)} {one}" for one in OUTCOMES if one in outcomes)
 
     def record(self) -> dict[str, Any]:
         """The judgement as plain JSON."""

@@ -35,14 +35,14 @@ def claim_page(claim: Claim, found: "Published") -> str:
         "",
         f"**{judgement.finding}**",
         "",
-        f"*{record.status}* · scale: {record.scale}",
+        f"*{record.status}* · primary parts: {judgement.counts} · scale: {record.scale}",
         "",
     ]
     lines += [line for file in figures for line in (f"![{file.stem}](figures/{file.name})", "")]
     for role, title in ROLES.items():
         chosen = [v for v in judgement.verdicts if v.role == role]
         if chosen:
-            lines += [f"## {title}", "", *_table(chosen), ""]
+            lines += [f"## {title}", "", *_table(chosen, "paper" if role == "paper" else "needed"), ""]
     lines += _severity(claim.id, found.directory.parents[1])
     lines += ["## How", "", claim.method, "", "## Deviations from the paper", "", claim.deviations, ""]
     for title, text in (("Clarity", claim.clarity), ("What was tried before", claim.history)):
@@ -63,8 +63,8 @@ def declared_page(claim: Claim, preset_name: str = "cpu") -> str:
     return "\n".join([*lines, "```", f"cotlens claims run {claim.id}", "```", ""])
 
 
-def _table(verdicts: Sequence[Verdict]) -> list[str]:
-    head = ["| | part | paper | ours | difference | n | where, why |", "|---|---|---|---|---|---|---|"]
+def _table(verdicts: Sequence[Verdict], claimed: str) -> list[str]:
+    head = [f"| | part | {claimed} | ours | difference | n | where, why |", "|---|---|---|---|---|---|---|"]
     return head + [_line(v) for v in verdicts]
 
 
@@ -114,7 +114,7 @@ def _provenance(provenance: Mapping[str, Any]) -> list[str]:
         "processor": provenance.get("processor"),
         "python": provenance.get("python"),
         "packages": ", ".join(f"{name} {version}" for name, version in packages.items() if version),
-        "seconds": None if seconds is None else f"{sum(seconds.values()):.0f} in {len(seconds)} items",
+        "seconds of work": f"{sum(seconds.values()):.0f}" if seconds else None,
         "protocol": (provenance.get("declaration") or {}).get("hash"),
         "declared in": (provenance.get("declaration") or {}).get("commit"),
     }
@@ -130,8 +130,9 @@ def ledger_table(found: Sequence["Published"], link: str = "") -> str:
     lines = ["| claim | conclusion | finding |", "|---|---|---|"]
     for one in found:
         page = f"{link}{one.record.claim}/README.md"
-        conclusion, finding = one.record.judgement.conclusion, _cell(one.record.judgement.finding)
-        lines.append(f"| [`{one.record.claim}`]({page}) | {conclusion} ({one.record.status}) | {finding} |")
+        judgement = one.record.judgement
+        concluded = f"{judgement.conclusion} ({judgement.counts}); {one.record.status}"
+        lines.append(f"| [`{one.record.claim}`]({page}) | {concluded} | {_cell(judgement.finding)} |")
     return "\n".join(lines)
 
 

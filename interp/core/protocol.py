@@ -23,7 +23,10 @@ RESULTS = Path("results")
 """Where protocols and published results stand, from the top of a checkout."""
 ROOT = Path(__file__).parents[2]
 """The checkout, or where the packages are installed."""
-SHARED = ("interp/statistics", "interp/core/judgement.py", "interp/core/judging.py", "interp/core/parts.py")
+SHARED = (
+    "interp/statistics",
+    *(f"interp/core/{name}.py" for name in ("claim", "contrast", "judgement", "judging", "parts", "verdict")),
+)
 """Code that every judge rests on, besides the modules of its own paper."""
 
 
@@ -91,12 +94,13 @@ def code_hash(claim: Claim) -> str:
     """A hash of the code that measures and judges the claim: comments, docstrings and layout do not count."""
     import inspect
 
-    module = inspect.getsourcefile(claim.measure)
-    own = sorted(Path(module).parent.glob("*.py")) if module and Path(module).is_file() else []
+    functions = (inspect.unwrap(f) for f in (claim.measure, claim.summary, claim.parts))
+    modules = {Path(file) for f in functions if (file := inspect.getsourcefile(f)) and Path(file).is_file()}
+    own = sorted({file for module in modules for file in module.parent.glob("*.py")})
     shared = [
         f for name in SHARED for f in ([ROOT / name] if name.endswith(".py") else sorted((ROOT / name).glob("*.py")))
     ]
-    mine = [file for file in own if file.name.startswith("_") or file == Path(str(module))]
+    mine = [file for file in own if file.name.startswith("_") or file in modules]
     return _digest([_meaning(file) for file in (*mine, *shared)])
 
 
