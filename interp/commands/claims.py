@@ -142,7 +142,7 @@ def run_claims(options: Run) -> None:
 
     from interp.commands.claims_ledger import write_pages
     from interp.core.ledger import enter, stored
-    from interp.core.published import publish
+    from interp.core.published import check_replacement, publish
     from interp.core.reproduce import command
     from interp.core.runs import check_directory
     from interp.core.sweep import Pace, run_claim
@@ -162,6 +162,9 @@ def run_claims(options: Run) -> None:
         raise ValueError(f"{options.out} holds a report.html that no run of claims made; choose another directory")
     stored(ledger)  # refuses at once what could not be added to
     presets = chosen_presets(claims, options)
+    for claim in claims:
+        if options.record is not None:
+            check_replacement(claim, options.preset, options.record)
     pace = Pace(sum(len(claim.items(preset)) for claim, preset in zip(claims, presets)))
     again = {"preset": options.preset, "seeds": options.seeds, "first_unit": options.first_unit}
     for claim, preset, directory in zip(claims, presets, directories):
@@ -174,6 +177,7 @@ def run_claims(options: Run) -> None:
             resume=options.resume,
             engine=engine,
             pace=pace,
+            results=options.record or RESULTS,
             report=lambda line: print(line, flush=True),
         )
         if options.record is not None:

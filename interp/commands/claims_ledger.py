@@ -12,6 +12,8 @@ from interp.core.verdict import Verdict
 if TYPE_CHECKING:
     from interp.commands.claims import Declare, Judge, List, Severity, Show
 
+DECLARED = ("name", "role", "primary", "quantity", "direction", "threshold", "margin", "unit", "n")
+"""What must be exactly as published, besides the outcome."""
 CLOSE = 1e-6
 """Relative difference of estimates that another machine's arithmetic may make."""
 
@@ -24,7 +26,8 @@ def list_claims(options: "List") -> None:
     for claim_id in sorted(claims):
         claim, record = claims[claim_id], found.get(claim_id)
         said = f"{record.judgement.conclusion}, {record.status}" if record else "not run"
-        print(f"{claim.id:<32} {said:<32} {claim.sentence}")
+        scale = record.scale.split(":")[0] if record else ""
+        print(f"{claim.id:<32} {said:<32} {scale:<24} {claim.sentence}")
         listed.append(
             {
                 "id": claim.id,
@@ -51,7 +54,8 @@ def show_claim(options: "Show") -> None:
     (claim,) = find_claims([options.id])
     published = (options.results / claim.id / "judgement.json").is_file()
     page = claim_page(claim, read_published(claim.id, options.results)) if published else declared_page(claim)
-    Console().print(Markdown(page))
+    lines = (line.replace("<br>", ". ") for line in page.splitlines() if not line.startswith("!["))
+    Console().print(Markdown("\n".join(lines)))
 
 
 def judge_claims(options: "Judge") -> None:
@@ -91,12 +95,11 @@ def differences(found: Published, verdicts: Sequence[Verdict]) -> list[str]:
         earlier = published[v.key]
         if v.outcome != earlier.outcome or not _close(v, earlier):
             complaints.append(f"{v.key}: {v.outcome} {v.interval}, published {earlier.outcome} {earlier.interval}")
-        elif (v.threshold, v.direction, v.role, v.primary) != (
-            earlier.threshold, earlier.direction, earlier.role, earlier.primary,
-        ):  # fmt: skip
-            complaints.append(
-                f"{v.key}: claimed {v.claimed} as {v.role}, published {earlier.claimed} as {earlier.role}"
-            )
+        else:
+            names = [name for name in DECLARED if getattr(v, name) != getattr(earlier, name)]
+            complaints += [
+                f"{v.key}: {name} {getattr(v, name)!r}, published {getattr(earlier, name)!r}" for name in names
+            ]
     return complaints
 
 
@@ -113,6 +116,8 @@ def declare_claims(options: "Declare") -> None:
     from interp.commands.claims import chosen_presets
     from interp.core.protocol import declare
 
+    if not options.ids:
+        raise ValueError("name at least one claim, or all; cotlens claims list shows them")
     claims = find_claims(options.ids)
     presets = chosen_presets(claims, options)
     for claim, preset in zip(claims, presets):

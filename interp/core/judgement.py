@@ -48,6 +48,8 @@ class Judgement:
     def read(cls, record: Mapping[str, Any]) -> "Judgement":
         """The judgement that `record` came from."""
         verdicts = tuple(Verdict.read(v) for v in record["verdicts"])
+        if record["conclusion"] not in CONCLUSIONS:
+            raise ValueError(f"conclusion {record['conclusion']!r}; expected one of {', '.join(CONCLUSIONS)}")
         return cls(record["claim"], verdicts, record["conclusion"], record["finding"])
 
 

@@ -10,7 +10,6 @@ import ast
 import hashlib
 import json
 import subprocess
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -105,13 +104,12 @@ def code_hash(claim: Claim) -> str:
 
 
 def _meaning(file: Path) -> str:
-    """The module's syntax tree without docstrings."""
+    """The module's code as Python would write it, without docstrings; a dump of the tree differs between Pythons."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        body: Sequence[ast.stmt] = getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ()
-        if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-            body[0].value.value = ""
-    return ast.dump(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = ""
+    return ast.unparse(tree)
 
 
 def _digest(value: Any) -> str:

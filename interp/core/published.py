@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interp.core.claim import Claim, Preset, load_claims
+from interp.core.claim import PRESETS, Claim, Preset, load_claims
 from interp.core.ledger import Record, read_records
 from interp.core.protocol import RESULTS, status
 from interp.core.runs import read_config, read_provenance
@@ -40,6 +40,17 @@ class Published:
         from probes import rows
 
         return rows.read(self.directory / "rows.parquet")
+
+
+def check_replacement(claim: Claim, preset_name: str, results: Path) -> None:
+    """Refuses to put a smaller preset's run in place of a published larger one."""
+    if not (results / claim.id / "judgement.json").is_file():
+        return
+    published = read_published(claim.id, results).record.preset
+    if PRESETS.index(preset_name) < PRESETS.index(published):
+        raise ValueError(
+            f"{results} holds {claim.id} at the preset {published}: a run at {preset_name} does not replace it"
+        )
 
 
 def publish(claim: Claim, run: Path, results: Path = RESULTS) -> Published:
@@ -74,6 +85,9 @@ def refresh(claim: Claim, results: Path = RESULTS) -> Published:
     figures = claim.figures(table)
     write_json(found.directory / "judgement.json", record.record())
     save_figures(found.directory / "figures", figures, kinds=KINDS)
+    for file in (found.directory / "figures").iterdir():
+        if file.stem not in figures:
+            file.unlink()
     found = replace(found, record=record, provenance={**found.provenance, "figures": list(figures)})
     write_json(found.directory / "provenance.json", found.provenance)
     write_text(found.directory / "README.md", claim_page(claim, found))
@@ -87,9 +101,14 @@ def read_published(claim_id: str, results: Path = RESULTS) -> Published:
         raise ValueError(f"{results} holds nothing of {claim_id}; cotlens claims run {claim_id} --record enters it")
     try:
         record = Record.read(read_json(directory / "judgement.json"))
-        return Published(directory, record, read_json(directory / "provenance.json"))
-    except (ValueError, KeyError, TypeError, OSError) as error:
+        provenance = read_json(directory / "provenance.json")
+        if record.claim != claim_id:
+            raise ValueError(f"it holds {record.claim}")
+        if not all(isinstance(provenance[name], kind) for name, kind in (("numbers", dict), ("units", list))):
+            raise TypeError("provenance.json: numbers is an object and units a list")
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{directory} is damaged: {error!r}") from error
+    return Published(directory, record, provenance)
 
 
 def all_published(results: Path = RESULTS) -> Iterator[Published]:

@@ -44,11 +44,16 @@ class Severity:
 def read_severity(results: Path) -> list[Severity]:
     """What `cotlens claims severity` left in `results`; nothing if it has not been run."""
     file = results / "severity.json"
-    return [Severity(**row) for row in read_json(file)] if file.is_file() else []
+    try:
+        return [Severity(**row) for row in read_json(file)] if file.is_file() else []
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file} is not what cotlens claims severity --json writes: {error}") from error
 
 
 def severity(claim: Claim, n: int, seed: int = 0) -> list[Severity]:
     """Every part with a known truth, in each of the claim's worlds, over n draws of rows."""
+    if n < 1:
+        raise ValueError(f"--draws must be at least 1, got {n}")
     return [row for world in claim.worlds for row in _in_world(claim, world, n, seed)]
 
 

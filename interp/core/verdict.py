@@ -67,6 +67,8 @@ class Verdict:
     @classmethod
     def read(cls, record: dict[str, Any]) -> "Verdict":
         """The verdict that `record` came from."""
+        if record["outcome"] not in OUTCOMES:
+            raise ValueError(f"outcome {record['outcome']!r}; expected one of {', '.join(OUTCOMES)}")
         read: dict[str, Any] = {k: float(v) if v in ("inf", "-inf") else v for k, v in record.items()}
         return cls(**read)
 

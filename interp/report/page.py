@@ -39,7 +39,7 @@ def write_report(directories: Sequence[Path], out: Path, results: Path = RESULTS
 def build(directories: Sequence[Path], results: Path = RESULTS) -> str:
     """The report of the runs in `directories`; the same rows give the same text."""
     runs = read_runs(directories)
-    severity = read_severity([place / "severity.json" for place in (*directories, results)])
+    severity = read_severity([*directories, results])
     found = cards(load_claims(), runs, severity)
     data = {"pretrained": pretrained_data(runs), "toy": toy_data(runs)}
     script = "(() => {\n'use strict';\n" + "\n".join(map(asset, SCRIPTS)) + "\n})();"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from interp.core import severity
 from interp.core.claim import Claim, find_claims
 from interp.core.ledger import Record, read_records
 from interp.core.published import read_published
@@ -64,19 +65,11 @@ def read_runs(directories: Iterable[Path]) -> list[Run]:
     return [run if names[run.name] == 1 else replace(run, name=f"{run.name} ({run.directory})") for run in runs]
 
 
-def read_severity(files: Sequence[Path]) -> dict[str, list[Severity]]:
-    """How often each claim's judge was wrong in simulated worlds: from the first of `files` that there is."""
+def read_severity(places: Sequence[Path]) -> dict[str, list[Severity]]:
+    """How often each claim's judge was wrong in simulated worlds: from the first of `places` that has it."""
     found: dict[str, list[Severity]] = {}
-    for file in files:
-        if not file.is_file():
-            continue
-        try:
-            for record in read_json(file):
-                row = Severity(**record)
-                found.setdefault(row.claim, []).append(row)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{file} is not what cotlens claims severity --json writes: {error}") from error
-        break
+    for row in next(filter(None, map(severity.read_severity, places)), []):
+        found.setdefault(row.claim, []).append(row)
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 from interp.commands.claims import main
 from interp.core.card import END, START, with_findings
 from interp.core.claim import CLAIMS, load_claims
-from interp.core.published import all_published, judged_again, publish, read_published
+from interp.core.published import all_published, check_replacement, judged_again, publish, read_published
 from interp.core.sweep import run_claim
 from probes import rows
 from tests.interp.core.test_protocol import PART, Size, a_claim
@@ -94,6 +94,46 @@ def test_a_number_changed_by_hand_is_noticed_and_mended(results, capsys):
     assert "gain: supported 1.1" in capsys.readouterr().out
     main(["judge", "all", "--results", str(results), "--write"])
     assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "value", "said"),
+    [
+        ("judgement.json", "verdicts", ["x"], "is damaged"),
+        ("judgement.json", "conclusion", "proved", "conclusion 'proved'"),
+        ("judgement.json", "claim", "somebody2020/fig2", "it holds somebody2020/fig2"),
+        ("provenance.json", "numbers", [], "is damaged"),
+    ],
+)
+def test_a_damaged_file_is_one_line(file, name, value, said, results):
+    path = results / CLAIM / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    with pytest.raises(ValueError, match=said):
+        main(["judge", "all", "--results", str(results)])
+
+
+def test_a_declaration_changed_by_hand_is_noticed(results, capsys):
+    file = results / CLAIM / "judgement.json"
+    record = json.loads(file.read_text())
+    record["verdicts"][0]["n"] = 9999
+    file.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="1 of 1 claims differ"):
+        main(["judge", "all", "--results", str(results)])
+    assert "gain: n 3, published 9999" in capsys.readouterr().out
+
+
+def test_a_figure_no_longer_drawn_is_removed(results):
+    (results / CLAIM / "figures" / "stale.png").write_bytes(b"old")
+    main(["judge", "all", "--results", str(results), "--write"])
+    assert {p.stem for p in (results / CLAIM / "figures").iterdir()} == {"gain"}
+
+
+def test_a_smaller_preset_does_not_replace_a_larger_one(claim, results):
+    with pytest.raises(
+        ValueError, match="holds somebody2020/fig1 at the preset cpu: a run at smoke does not replace"
+    ):
+        check_replacement(claim, "smoke", results)
+    check_replacement(claim, "paper", results)
 
 
 def test_another_preset_cannot_judge_these_rows(claim, results):

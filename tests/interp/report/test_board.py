@@ -122,12 +122,12 @@ def test_error_rates_stand_beside_the_verdict(runs, tmp_path):
     assert (found.worlds, found.draws) == (3, 50)
     assert errors(rates, ["points"]) is None
     (tmp_path / "severity.json").write_text(json.dumps([rate.record() for rate in rates]))
-    assert read_severity([tmp_path / "none.json", tmp_path / "severity.json"]) == {"wen2024/fig3b": rates}
+    assert read_severity([tmp_path / "none", tmp_path]) == {"wen2024/fig3b": rates}
     page = build([runs], results=tmp_path)
     assert "3 simulated worlds, 50 draws each, primary parts: false support 4%" in page
     (tmp_path / "severity.json").write_text('[{"claim": 1}]')
     with pytest.raises(ValueError, match="severity"):
-        read_severity([tmp_path / "severity.json"])
+        read_severity([tmp_path])
 
 
 def test_published_results_are_reported_from_their_files(runs, tmp_path):
