@@ -89,7 +89,6 @@ def parts(preset: "Thm5") -> list[Part]:
         name="samples needed grow at most as d^2",
         role="paper",
         source="Theorem 5: n = Omega(d^(2+eps)) samples suffice",
-        primary=True,
         quantity="exponent p of n ~ d^p at first success, over the sizes measured",
         estimate=samples_exponent,
         direction="below",

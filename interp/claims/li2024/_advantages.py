@@ -16,8 +16,6 @@ from probes.rows import with_settings
 
 TIE = 0.05
 """The difference that is too small to matter."""
-CLEAR = 0.4
-"""The primacy rho above which 160 examples should be enough for CoT."""
 
 
 def advantages(rows: pd.DataFrame) -> pd.DataFrame:
@@ -44,7 +42,7 @@ class Advantages:
             return np.ones(len(c), bool)
         longest, even = c["l"] == c["l"].max(), c["spread"] == "even"
         kinds = {
-            "failing": even & (c["condition_1"] == 0) & (c["rho"] >= CLEAR),
+            "failing": even & (c["condition_1"] == 0),
             "holding": even & (c["condition_1"] == 1),
             "one_step": ~even,
         }

@@ -30,8 +30,9 @@ def factor_parts(
     alpha, tau, rho = factors
     return [
         *_required_parts(factors, sources),
-        _square("tau", tau, factors[tau], sources["square"]),
-        _square("rho", rho, factors[rho], sources["square"]),
+        _square("alpha_square", alpha, factors[alpha], sources["square"]),
+        _square("tau_power", tau, factors[tau], sources["square"]),
+        _square("rho_power", rho, factors[rho], sources["square"]),
         *_panel_parts(factors, who, length, lengths, sources["panels"]),
         Part(
             key="alpha_power",
@@ -85,7 +86,6 @@ def _required_parts(factors: Mapping[str, str], sources: Mapping[str, str]) -> l
             name="the required number stays within the order of the bound",
             role="paper",
             source=sources["bound"],
-            primary=True,
             quantity=f"largest of the exponents p of l ~ factor^-p at an error of {ENOUGH:g}, over {names}",
             estimate=largest_exponent,
             direction="below",
@@ -100,7 +100,7 @@ def _required_parts(factors: Mapping[str, str], sources: Mapping[str, str]) -> l
 
 def _square(key: str, column: str, name: str, source: str) -> Part:
     return Part(
-        key=f"{key}_power",
+        key=key,
         name=f"the required number grows as the square of 1/{name}",
         role="paper",
         source=source,

@@ -25,6 +25,9 @@ def worlds(runs: Sequence[ParityRun]) -> tuple[World, ...]:
         ("k^2 without CoT, k^1.5 with it, twice the samples at k=4", all_false, _square, _faster),
         ("linear without CoT up to k=3, never at k=4", {"exponential": False}, partial(_cliff, last=np.inf), _line),
         ("linear without CoT up to k=3, harder at k=4", {"exponential": False}, partial(_cliff, last=6e5), _line),
+        ("linear without CoT up to k=2, a cliff at k=3, never at k=4", {"exponential": False}, _early_cliff, _line),
+        ("k^3 without CoT", {"exponential": False}, _cube, _line),
+        ("an overhead and k^3 without CoT", {"exponential": False}, _overhead_and_cube, _line),
         ("as published: 3^k without CoT, linear with it", dict.fromkeys(all_false, True), _exponential, _line),
     ]
     return tuple(
@@ -56,6 +59,18 @@ def _square(k: np.ndarray) -> np.ndarray:
 
 def _cliff(k: np.ndarray, last: float) -> np.ndarray:
     return np.where(k < 4, 30_000 * k, last)
+
+
+def _early_cliff(k: np.ndarray) -> np.ndarray:
+    return np.where(k < 3, 30_000 * k, np.where(k < 4, 300_000, np.inf))
+
+
+def _cube(k: np.ndarray) -> np.ndarray:
+    return 10_000 * k**3
+
+
+def _overhead_and_cube(k: np.ndarray) -> np.ndarray:
+    return 60_000 + 9_000 * k**3
 
 
 def _exponential(k: np.ndarray) -> np.ndarray:

@@ -53,18 +53,19 @@ class TestRequirements:
     def test_the_law_of_the_theorem_supports_all_that_the_paper_says(self, claim):
         found = judgement(claim, factor_rows(claim, power_law(18, alpha=2, tau=2, rho=2)))
         outcomes = {v.key: v.outcome for v in found.verdicts}
-        assert {key: outcomes[key] for key in ("more", "bound", "tau_power", "rho_power", "falls")} == dict.fromkeys(
-            ("more", "bound", "tau_power", "rho_power", "falls"), "supported"
-        )
+        assert {
+            key: outcomes[key] for key in ("more", "bound", "alpha_square", "tau_power", "rho_power", "falls")
+        } == dict.fromkeys(("more", "bound", "alpha_square", "tau_power", "rho_power", "falls"), "supported")
         assert outcomes["alpha_power"] == "refuted"
+        assert [v.key for v in found.verdicts if v.primary] == ["more", "alpha_square", "tau_power", "rho_power"]
         assert outcomes["vote"] == "refuted"
         assert found.conclusion == "reproduced"
 
     def test_growth_as_the_first_power_keeps_the_bound_and_refutes_the_squares(self, claim):
         found = judgement(claim, factor_rows(claim, power_law(40, alpha=1, tau=1, rho=1)))
         outcomes = {v.key: v.outcome for v in found.verdicts}
-        assert [outcomes[key] for key in ("more", "bound", "tau_power", "rho_power")] == [
-            "supported", "supported", "refuted", "refuted",
+        assert [outcomes[key] for key in ("more", "bound", "alpha_square", "tau_power", "rho_power")] == [
+            "supported", "supported", "refuted", "refuted", "refuted",
         ]  # fmt: skip
         assert found.conclusion == "partly reproduced"
 
@@ -183,10 +184,14 @@ class TestFig5:
         assert found["then"] == "not testable here"
 
 
-def phase_rows(failing: float, holding: float, first: float) -> pd.DataFrame:
-    """The advantage of CoT in each kind of cell."""
+def phase_rows(failing: float, holding: float, first: float, unclear: float | None = None) -> pd.DataFrame:
+    """The advantage of CoT in each kind of cell; `unclear`: where Condition 1 fails and rho is small."""
     parts = []
-    cells = [("even", 0.25, 0.45, 0, failing), ("even", 0.15, 0.15, 0, 0.0), ("even", 0.55, 0.85, 1, holding)]
+    cells = [
+        ("even", 0.25, 0.45, 0, failing),
+        ("even", 0.15, 0.15, 0, failing if unclear is None else unclear),
+        ("even", 0.55, 0.85, 1, holding),
+    ]
     for spread, tau, rho, condition_1, advantage in [*cells, ("first", 0.45, 0.45, 1, first)]:
         for length in (10, 160):
             place = setting(spread=spread, tau=tau, rho=rho, rho_o=rho, condition_1=condition_1, l=length)
@@ -215,6 +220,10 @@ class TestPhase:
             "holding": "refuted",
             "one_step": "refuted",
         }
+
+    def test_cells_of_small_rho_count_too(self):
+        assert judged("phase", phase_rows(0.5, 0.01, 0.001, unclear=0.0))["wins"] != "supported"
+        assert judged("phase", phase_rows(0.5, 0.01, 0.001, unclear=-0.1))["wins"] == "refuted"
 
     def test_a_gap_on_either_side_is_no_tie(self):
         assert judged("phase", phase_rows(0.5, 0.0, 0.3))["one_step"] == "refuted"

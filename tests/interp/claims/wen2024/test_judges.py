@@ -35,7 +35,12 @@ def _outcomes(no_cot, cot, sd: float = 0.1) -> dict[str, str]:
 
 
 def test_exponential_without_and_linear_with_cot_support_every_part():
-    assert set(_outcomes(lambda k: 7_000 * 3.0**k, lambda k: 20_000 * k, sd=0.05).values()) == {"supported"}
+    assert set(_outcomes(lambda k: 7_000 * 3.0**k, lambda k: 20_000 * k, sd=0.02).values()) == {"supported"}
+
+
+def test_an_overhead_beside_a_power_is_not_called_exponential():
+    found = _outcomes(lambda k: 60_000 + 9_000 * k**3, lambda k: 20_000 * k, sd=0.05)
+    assert found["exponential"] != "supported"
 
 
 @pytest.mark.parametrize("power", [1, 2, 4])
@@ -48,6 +53,11 @@ def test_a_power_of_k_without_cot_is_not_called_exponential(power):
 @pytest.mark.parametrize("last", [2 * BUDGET, BUDGET / 2])
 def test_a_cliff_at_the_largest_size_is_not_called_exponential(last):
     assert _outcomes(lambda k: 20_000 * k if k < 4 else last, lambda k: 20_000 * k)["exponential"] != "supported"
+
+
+def test_a_cliff_at_the_third_of_three_solved_sizes_is_not_testable():
+    found = _outcomes(lambda k: {1: 30_000, 2: 60_000, 3: 300_000, 4: 2 * BUDGET}[k], lambda k: 20_000 * k)
+    assert found["exponential"] == "not testable here"
 
 
 def test_quadratic_growth_with_cot_refutes_linear():
