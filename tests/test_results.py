@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interp.commands.claims_ledger import differences
 from interp.core.card import dataset_card, headlines, with_findings
 from interp.core.claim import load_claims
 from interp.core.pages import claim_page
-from interp.core.published import all_published, claim_of, judged_again
+from interp.core.published import all_published, claim_of, differences, judged_again
 from interp.core.severity import read_severity
 
 ROOT = Path(__file__).parents[1]

@@ -1,21 +1,22 @@
 """cotlens claims list, show, judge, declare and severity: what `results/` holds, and whether it can be believed."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interp.core.claim import Claim, find_claims, load_claims
-from interp.core.published import Published, all_published, claim_of, judged_again, read_published, refresh
-from interp.core.verdict import Verdict
+from interp.core.published import (
+    Published,
+    all_published,
+    claim_of,
+    differences,
+    judged_again,
+    read_published,
+    refresh,
+)
 
 if TYPE_CHECKING:
     from interp.commands.claims import Declare, Judge, List, Severity, Show
-
-DECLARED = ("name", "role", "primary", "quantity", "direction", "threshold", "margin", "unit", "n")
-"""What must be exactly as published, besides the outcome."""
-CLOSE = 1e-6
-"""Relative difference of estimates that another machine's arithmetic may make."""
 
 
 def list_claims(options: "List") -> None:
@@ -85,32 +86,6 @@ def judge_claims(options: "Judge") -> None:
     print(f"{len(chosen)} claims judged from their published rows")
 
 
-def differences(found: Published, verdicts: Sequence[Verdict]) -> list[str]:
-    """What differs between published verdicts and `verdicts`, in words."""
-    published = {v.key: v for v in found.record.judgement.verdicts}
-    if list(published) != [v.key for v in verdicts]:
-        return [f"parts {[v.key for v in verdicts]}, published {list(published)}"]
-    complaints = []
-    for v in verdicts:
-        earlier = published[v.key]
-        if v.outcome != earlier.outcome or not _close(v, earlier):
-            complaints.append(f"{v.key}: {v.outcome} {v.interval}, published {earlier.outcome} {earlier.interval}")
-        else:
-            names = [name for name in DECLARED if getattr(v, name) != getattr(earlier, name)]
-            complaints += [
-                f"{v.key}: {name} {getattr(v, name)!r}, published {getattr(earlier, name)!r}" for name in names
-            ]
-    return complaints
-
-
-def _close(one: Verdict, other: Verdict) -> bool:
-    pairs = [(one.estimate, other.estimate), (one.low, other.low), (one.high, other.high)]
-    return all(
-        (a is None) == (b is None) and (a is None or b is None or math.isclose(a, b, rel_tol=CLOSE, abs_tol=CLOSE))
-        for a, b in pairs
-    )
-
-
 def declare_claims(options: "Declare") -> None:
     """Writes protocols; refuses units that a published run of the same claim has used."""
     from interp.commands.claims import chosen_presets
@@ -130,12 +105,15 @@ def declare_claims(options: "Declare") -> None:
 def _require_fresh(claim: Claim, preset, results: Path) -> None:
     if not (results / claim.id / "judgement.json").is_file():
         return
-    used = {int(unit) for unit in read_published(claim.id, results).provenance["units"] if unit.isdigit()}
-    wanted = set(range(preset.first_unit, preset.first_unit + max(preset.seeds, 1)))
-    if used & wanted:
+    provenance = read_published(claim.id, results).provenance
+    first = provenance["numbers"].get("first_unit", 0)
+    used = range(first, first + len(provenance["units"]))  # units are seeds or problems, counted from 0
+    n = max(preset.seeds, getattr(preset, "limit", None) or 1)
+    both = range(max(used.start, preset.first_unit), min(used.stop, preset.first_unit + n))
+    if both:
         raise ValueError(
-            f"{claim.id}: a published run used the units {min(used & wanted)} to {max(used & wanted)} already; "
-            f"declare fresh ones with --first-unit {max(used) + 1} or more"
+            f"{claim.id}: a published run used the units {both.start} to {both.stop - 1} already; "
+            f"declare fresh ones with --first-unit {used.stop} or more"
         )
 
 

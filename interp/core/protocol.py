@@ -78,15 +78,23 @@ def declaration(claim: Claim, preset_name: str, preset: Preset, results: Path) -
 def status(claim: Claim, preset_name: str, preset: Preset, declared: dict[str, str] | None, results: Path) -> Status:
     """Whether a recorded run with that declaration is confirmatory: declared then, and the same declared now.
 
-    Code may be tidied after the run (a test compares what it finds with what was recorded); parts, thresholds, the
-    preset and its units may not.
+    Code may be tidied after the run, as long as it finds what was recorded (`interp.core.published`); parts,
+    thresholds, the preset and its units may not change.
     """
     file = protocol_file(results, claim.id)
-    if not declared or not file.is_file():
+    if not declared or not file.is_file() or _contradicted(file, declared):
         return "exploratory"
     stored, now = read_json(file), protocol(claim, preset_name, preset)
     same = all(stored.get(name) == now[name] for name in ("claim", "preset", "numbers", "parts"))
     return "confirmatory" if same and stored.get("hash") == declared.get("hash") else "exploratory"
+
+
+def _contradicted(file: Path, declared: dict[str, str]) -> bool:
+    """Whether the repository's history shows that the protocol was not in the commit that the run names."""
+    if _git(file.parent, "rev-parse", "--is-shallow-repository") != "false":
+        return False  # an installed package or a clone without its history: there is nothing to compare with
+    text = _git(file.parent, "show", f"{declared.get('commit')}:./{file.name}")
+    return text is None or json.loads(text).get("hash") != declared.get("hash")
 
 
 def code_hash(claim: Claim) -> str:

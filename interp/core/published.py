@@ -10,7 +10,8 @@ Whoever has these files can compute the judgement again, on any machine, without
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,17 @@ from interp.core.claim import PRESETS, Claim, Preset, load_claims
 from interp.core.ledger import Record, read_records
 from interp.core.protocol import RESULTS, status
 from interp.core.runs import read_config, read_provenance
+from interp.core.verdict import Verdict
 from probes.base.atomic import read_json, write_file, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KINDS = ("png", "svg")
+DECLARED = ("name", "role", "primary", "quantity", "direction", "threshold", "margin", "unit", "n")
+"""What must be exactly as published, besides the outcome."""
+CLOSE = 1e-6
+"""Relative difference of estimates that another machine's arithmetic may make."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,35 @@ def judged_again(claim: Claim, found: Published, results: Path = RESULTS) -> Rec
     name = found.record.preset
     preset = preset_with(claim, name, found.provenance["numbers"])
     known = status(claim, name, preset, found.provenance.get("declaration"), results)
-    return replace(
-        found.record, judgement=claim.judge(found.rows(), preset), scale=claim.scale_of(name), status=known
+    judgement = claim.judge(found.rows(), preset)
+    if differences(found, judgement.verdicts):  # judged otherwise than when it was published
+        known = "exploratory"
+    return replace(found.record, judgement=judgement, scale=claim.scale_of(name), status=known)
+
+
+def differences(found: Published, verdicts: Sequence[Verdict]) -> list[str]:
+    """What differs between published verdicts and `verdicts`, in words."""
+    published = {v.key: v for v in found.record.judgement.verdicts}
+    if list(published) != [v.key for v in verdicts]:
+        return [f"parts {[v.key for v in verdicts]}, published {list(published)}"]
+    complaints = []
+    for v in verdicts:
+        earlier = published[v.key]
+        if v.outcome != earlier.outcome or not _close(v, earlier):
+            complaints.append(f"{v.key}: {v.outcome} {v.interval}, published {earlier.outcome} {earlier.interval}")
+        else:
+            names = [name for name in DECLARED if getattr(v, name) != getattr(earlier, name)]
+            complaints += [
+                f"{v.key}: {name} {getattr(v, name)!r}, published {getattr(earlier, name)!r}" for name in names
+            ]
+    return complaints
+
+
+def _close(one: Verdict, other: Verdict) -> bool:
+    pairs = [(one.estimate, other.estimate), (one.low, other.low), (one.high, other.high)]
+    return all(
+        (a is None) == (b is None) and (a is None or b is None or math.isclose(a, b, rel_tol=CLOSE, abs_tol=CLOSE))
+        for a, b in pairs
     )
 
 

@@ -86,6 +86,8 @@ def test_a_committed_protocol_covers_a_run_and_names_its_commit(results):
     assert found.commit == head
     assert status(claim, "cpu", claim.presets["cpu"], found.record(), results) == "confirmatory"
     assert status(claim, "cpu", claim.presets["cpu"], None, results) == "exploratory"
+    invented = {**found.record(), "commit": "0" * 40}
+    assert status(claim, "cpu", claim.presets["cpu"], invented, results) == "exploratory", "no such commit"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from interp.core.card import END, START, with_findings
 from interp.core.claim import CLAIMS, load_claims
 from interp.core.published import all_published, check_replacement, judged_again, publish, read_published
 from interp.core.sweep import run_claim
+from interp.statistics import Interval
 from probes import rows
 from tests.interp.core.test_protocol import PART, Size, a_claim
 
@@ -143,6 +144,26 @@ def test_another_preset_cannot_judge_these_rows(claim, results):
     CLAIMS[CLAIM] = dataclasses.replace(claim, presets=dict.fromkeys(claim.presets, larger()))
     with pytest.raises(ValueError, match="depth was 2 in this run and is 3 now; run the claim again"):
         main(["judge", "all", "--results", str(results)])
+
+
+def test_a_confirmatory_result_that_another_estimator_judges_is_exploratory(claim, results, monkeypatch):
+    import interp.core.published as published
+
+    monkeypatch.setattr(published, "status", lambda *_: "confirmatory")
+    (found,) = all_published(results)
+    assert judged_again(claim, found, results).status == "confirmatory"
+    other = dataclasses.replace(PART, estimate=lambda table, level: Interval(9.0, 8.0, 10.0, level, 3))
+    changed = dataclasses.replace(claim, parts=lambda preset: [other])
+    assert judged_again(changed, found, results).status == "exploratory"
+
+
+def test_problems_that_were_used_cannot_be_declared_again(claim, results):
+    problems = dataclasses.make_dataclass("Problems", [("limit", int, 5)], bases=(Size,), frozen=True)
+    CLAIMS[CLAIM] = dataclasses.replace(claim, presets=dict.fromkeys(claim.presets, problems(1, 0)))
+    with pytest.raises(ValueError, match="used the units 0 to 2 already"):
+        main(["declare", CLAIM, "--results", str(results)])
+    with pytest.raises(ValueError, match="used the units 2 to 2 already"):
+        main(["declare", CLAIM, "--first-unit", "2", "--results", str(results)])
 
 
 def test_units_that_were_used_cannot_be_declared_again(results):
