@@ -26,7 +26,7 @@ from toy_models.parity.task import Parity
 from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, is_causal, load_tasks, register, task_class
 
 GOLDEN = stored()
-DRAWS = 30
+DRAWS = 20
 """Simulated experiments in each world of a claim; `results/severity.json` has more of them."""
 
 
