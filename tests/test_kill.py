@@ -94,7 +94,7 @@ def check_whole(path: Path) -> None:
 
 
 def finals(directory: Path) -> dict[str, Path]:
-    """Every file that is not a temporary one, by its name in the run; the seconds that items took are not compared."""
+    """Every file that is not a temporary one, by its name in the run, but for the seconds that items took."""
     files = (path for path in directory.rglob("*") if path.is_file())
     passing = (".tmp", "seconds.json")
     return {str(path.relative_to(directory)): path for path in files if not path.name.endswith(passing)}
