@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from interp.core.parts import NotMeasurable
-from interp.statistics import Interval, binomial_interval, cautious_mean, power_exponent
+from interp.statistics import Interval, binomial_interval, cautious_mean, median_interval, power_exponent
 
 UNBOUNDED, SHARE = (-np.inf, np.inf), (0.0, 1.0)
 """Bounds of a quantity: none, and those of a share, an accuracy or an attention mass."""
@@ -41,6 +41,16 @@ def mean_over(
         found.n,
         found.method,
     )
+
+
+def typical_of(
+    values: pd.Series | np.ndarray, level: float, bounds: tuple[float, float] = SHARE
+) -> Interval | NotMeasurable:
+    """The median over training runs of a quantity within `bounds`: what most runs reach, whatever rare ones do."""
+    data = np.asarray(values, dtype=float)
+    if len(data) == 0:
+        return NotMeasurable("no unit with a value")
+    return median_interval(data, level=level, bounds=bounds)
 
 
 def share_of(successes: Sequence[bool] | pd.Series, level: float) -> Interval | NotMeasurable:

@@ -1,7 +1,11 @@
-"""How often would the judge be wrong? Claims judged in simulated worlds where the truth is known."""
+"""How often would the judge be wrong? Claims judged in simulated worlds where the truth is known.
+
+Besides each part, the conclusion is looked at: Holm's procedure promises that *any* of the primary parts is decided
+wrongly in at most 5% of experiments, and a conclusion can be wrong in no other way.
+"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,20 +18,26 @@ from probes.base.atomic import read_json
 
 STANDARD_ERRORS = 3.0
 """A rate is above nominal if it exceeds ALPHA by more than this many standard errors of its simulation."""
+FAMILY = "conclusion"
+"""Stands for the primary parts together, in place of a part's key."""
 
 
 @dataclass(frozen=True)
 class Severity:
-    """One part in one world: how often it was decided rightly and wrongly."""
+    """One part in one world, or the conclusion: how often it was decided rightly and wrongly."""
 
     claim: str
     world: str
     part: str
+    """A part's key, or `FAMILY`."""
     truth: bool
+    """Whether the part holds there; of the conclusion, whether every primary part does."""
     right: float
-    """Share of draws that support a true part or refute a false one: the power."""
+    """Share of draws that support a true part or refute a false one: the power. Of the conclusion: that decide every
+    primary part so."""
     wrong: float
-    """Share of draws that refute a true part or support a false one; nominally at most ALPHA."""
+    """Share of draws that refute a true part or support a false one; nominally at most ALPHA. Of the conclusion: that
+    do so with any primary part."""
     n: int
     """Draws."""
 
@@ -59,17 +69,28 @@ def severity(claim: Claim, n: int, seed: int = 0) -> list[Severity]:
 
 def _in_world(claim: Claim, world: World, n: int, seed: int) -> Iterator[Severity]:
     preset = claim.presets["cpu"]
-    known = {part.key for part in claim.parts(preset)}
-    if unknown := set(world.truth) - known:
-        raise ValueError(f"{claim.id}, world {world.name!r}: no part {sorted(unknown)[0]!r}; parts: {sorted(known)}")
+    declared = claim.parts(preset)
+    if unknown := set(world.truth) - {part.key for part in declared}:
+        keys = sorted(part.key for part in declared)
+        raise ValueError(f"{claim.id}, world {world.name!r}: no part {sorted(unknown)[0]!r}; parts: {keys}")
     generator = np.random.default_rng([seed, *world.name.encode()])
-    outcomes: dict[str, list[str]] = {key: [] for key in world.truth}
+    draws = []
     for _ in range(n):
         judgement = claim.judge(world.rows(generator), preset)
-        for verdict in judgement.verdicts:
-            if verdict.key in outcomes:
-                outcomes[verdict.key].append(verdict.outcome)
-    for key, found in outcomes.items():
-        truth = world.truth[key]
-        right, wrong = ("supported", "refuted") if truth else ("refuted", "supported")
-        yield Severity(claim.id, world.name, key, truth, found.count(right) / n, found.count(wrong) / n, n)
+        draws.append({verdict.key: verdict.outcome for verdict in judgement.verdicts})
+    for key, truth in world.truth.items():
+        yield _rates(claim, world, key, {key: truth}, draws)
+    primary = {part.key: world.truth[part.key] for part in declared if part.primary and part.key in world.truth}
+    if len(primary) > 1:
+        yield _rates(claim, world, FAMILY, primary, draws)
+
+
+def _rates(
+    claim: Claim, world: World, name: str, truths: Mapping[str, bool], draws: Sequence[Mapping[str, str]]
+) -> Severity:
+    """How often all parts of `truths` are decided as they are, and how often any is decided otherwise."""
+    decided = {True: ("supported", "refuted"), False: ("refuted", "supported")}
+    right = [all(draw[key] == decided[truth][0] for key, truth in truths.items()) for draw in draws]
+    wrong = [any(draw[key] == decided[truth][1] for key, truth in truths.items()) for draw in draws]
+    shares = (sum(right) / len(draws), sum(wrong) / len(draws))
+    return Severity(claim.id, world.name, name, all(truths.values()), *shares, len(draws))

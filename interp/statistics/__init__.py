@@ -24,6 +24,7 @@ from interp.statistics.means import (
     clustered_mean,
     paired_difference,
 )
+from interp.statistics.medians import median_interval
 from interp.statistics.multiplicity import MaxT, benjamini_hochberg, benjamini_yekutieli, sign_flip_max_t
 from interp.statistics.proportions import binomial_interval, binomial_p_value, proportion_difference
 
@@ -49,6 +50,7 @@ __all__ = [
     "exponential_over_power",
     "growth_comparison",
     "growth_fits",
+    "median_interval",
     "n_for_power",
     "onset",
     "paired_difference",

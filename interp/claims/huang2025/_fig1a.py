@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from interp.claims.huang2025._parts import SOLVING, mean_of, precondition
+from interp.claims.huang2025._parts import SOLVING, mean_of, precondition, typical_among
 from interp.claims.huang2025._runs import KEYS, LegoRuns, curve_metrics, span
-from interp.core.judging import SHARE, share_of
+from interp.core.judging import share_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -223,9 +223,9 @@ def share_solving(found: Lengths, level: float, *, condition: str, group: str) -
 
 
 def accuracy_at_longest(found: Lengths, level: float, *, condition: str, group: str) -> Interval | NotMeasurable:
-    """The mean accuracy at the longest length, over the seeds that solve the training length."""
+    """The accuracy at the longest length of the median of the seeds that solve the training length."""
     runs = found.runs[condition, group]
-    return mean_of(runs[runs["solves"]]["longest"], level, SHARE, "solve the training length")
+    return typical_among(runs[runs["solves"]]["longest"], level, "solve the training length")
 
 
 def gap(found: Lengths, level: float, *, condition: str, way: str) -> Interval | NotMeasurable:

@@ -10,11 +10,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from interp.claims.huang2025._parts import extreme_mean, mean_of, precondition
+from interp.claims.huang2025._parts import extreme, mean_of, precondition, typical_among
 from interp.claims.huang2025._runs import REACHED, SOLVES, curve_metrics, span
 from interp.claims.huang2025._worlds import SEEDS, accuracy_labels, filled, measured, point_labels, ramps
 from interp.core.claim import World
-from interp.core.judging import SHARE, share_of
+from interp.core.judging import share_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -173,22 +173,22 @@ def share_ready(found: Stages, level: float) -> Interval | NotMeasurable:
 
 def growth(found: Stages, level: float) -> Interval | NotMeasurable:
     """The octaves that the least of the stages adds; stages that start with the longest length solved add none."""
-    return extreme_mean(found.growth, level, (-found.span, found.span))
+    return extreme(found.growth, level, (-found.span, found.span))
 
 
 def after(found: Stages, level: float) -> Interval | NotMeasurable:
     """The accuracy at the longest length after the last stage."""
-    return mean_of(found.longest.iloc[:, -1], level, SHARE, READY)
+    return typical_among(found.longest.iloc[:, -1], level, READY)
 
 
 def twice(found: Stages, level: float) -> Interval | NotMeasurable:
     """The least accuracy of a seed's stages at twice their length."""
-    return mean_of(found.twice.min(axis=1), level, SHARE, READY)
+    return typical_among(found.twice.min(axis=1), level, READY)
 
 
 def labels(found: Stages, level: float) -> Interval | NotMeasurable:
     """The least share of right sentences among those that a seed labels itself."""
-    return mean_of(found.labels.min(axis=1), level, SHARE, READY)
+    return typical_among(found.labels.min(axis=1), level, READY)
 
 
 def more_than_training(found: Stages, level: float) -> Interval | NotMeasurable:

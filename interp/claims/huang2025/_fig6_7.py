@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from interp.claims.huang2025._parts import extreme_mean
+from interp.claims.huang2025._parts import extreme
 from interp.claims.huang2025._runs import LegoRuns
 from interp.claims.huang2025._worlds import SEEDS, filled, target_labels
 from interp.core.claim import World
-from interp.core.judging import SHARE, mean_over
+from interp.core.judging import SHARE, mean_over, typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -161,7 +161,7 @@ def on_targets(found: Dilution, level: float, *, condition: str) -> Interval | N
         pd.DataFrame({group: found.by_seed["short", condition, target, group] for group in GROUPS})
         for target in TARGETS
     )
-    return extreme_mean((predicate + answer).clip(upper=1.0), level, SHARE)
+    return extreme((predicate + answer).clip(upper=1.0), level, SHARE, of=typical_of)
 
 
 def lost(found: Dilution, level: float, *, condition: str, kind: Kind, group: str) -> Interval | NotMeasurable:
@@ -172,7 +172,7 @@ def lost(found: Dilution, level: float, *, condition: str, kind: Kind, group: st
 def dilution(found: Dilution, level: float, *, condition: str, kind: Kind) -> Interval | NotMeasurable:
     """The attention that the target loses which loses less, mean over the groups."""
     one, other = ({t: found.by_seed[kind, condition, t, group] for t in TARGETS} for group in GROUPS)
-    return extreme_mean(pd.DataFrame({t: (one[t] + other[t]) / 2 for t in TARGETS}), level, CHANGE)
+    return extreme(pd.DataFrame({t: (one[t] + other[t]) / 2 for t in TARGETS}), level, CHANGE)
 
 
 def contrast(found: Dilution, level: float, *, condition: str, kind: Kind) -> Interval | NotMeasurable:

@@ -6,11 +6,11 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 
-from interp.claims.huang2025._parts import extreme_mean, mean_of, precondition
+from interp.claims.huang2025._parts import extreme, precondition, typical_among
 from interp.claims.huang2025._runs import LegoRuns
 from interp.claims.huang2025._worlds import SEEDS, filled
 from interp.core.claim import World
-from interp.core.judging import SHARE, share_of
+from interp.core.judging import SHARE, share_of, typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import setting, table, with_settings
@@ -61,7 +61,7 @@ def _of_run(condition: str, group: str) -> list[Part]:
         role="paper",
         source="section 6.1.3: predicting the fifth token requires two retrievals; section 4, mechanism of CoT",
         primary=True,
-        quantity="accuracy of the answers' states with one of the two clauses hidden, the larger of the two means",
+        quantity="accuracy of the answers' states with one of the two clauses hidden, the larger of the two",
         estimate=partial(without_either, **run),
         direction="below",
         threshold=DESTROYED,
@@ -108,12 +108,13 @@ def share_solved(found: dict, level: float, *, condition: str, group: str) -> In
 
 def without(found: dict, level: float, *, condition: str, group: str, knockout: str) -> Interval | NotMeasurable:
     """The accuracy under a knockout, over the models that have learned the task."""
-    return mean_of(_learned(found, condition, group)[knockout], level, SHARE, "have learned the task")
+    return typical_among(_learned(found, condition, group)[knockout], level, "have learned the task")
 
 
 def without_either(found: dict, level: float, *, condition: str, group: str) -> Interval | NotMeasurable:
     """The accuracy without the clause that matters less, over the models that have learned the task."""
-    return extreme_mean(_learned(found, condition, group)[list(LINKS)], level, SHARE, extreme="largest")
+    learned = _learned(found, condition, group)[list(LINKS)]
+    return extreme(learned, level, SHARE, of=typical_of, which="largest")
 
 
 def _learned(found: dict, condition: str, group: str) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._runs import SOLVES
-from interp.core.judging import UNBOUNDED, mean_over
+from interp.core.judging import UNBOUNDED, mean_over, typical_of
 from interp.core.parts import Estimator, NotMeasurable, Part
 from interp.statistics import Interval
 
@@ -68,21 +68,27 @@ def mean_of(values: pd.Series, level: float, bounds: tuple[float, float], which:
     return mean_over(values, level, bounds)
 
 
-def extreme_mean(
+def typical_among(values: pd.Series, level: float, which: str) -> Interval | NotMeasurable:
+    """The median over the seeds that `which` describes, of a share; not measurable without one."""
+    return typical_of(values, level) if len(values) else NotMeasurable(f"no seeds {which}")
+
+
+def extreme(
     values: pd.DataFrame,
     level: float,
     bounds: tuple[float, float] = UNBOUNDED,
     *,
-    extreme: Literal["least", "largest"] = "least",
+    of: Callable[[pd.Series, float, tuple[float, float]], Interval | NotMeasurable] = mean_over,
+    which: Literal["least", "largest"] = "least",
 ) -> Interval | NotMeasurable:
-    """The least (or largest) of the means of several columns over the units in the rows, NaN left out.
+    """The least (or largest) of the means, or medians, of several columns over the units in the rows, NaN left out.
 
-    The least mean is above a number if all are, so its lower end is the least of the lower ends at `level`; it is
-    below one as soon as any is, so its upper end is the least of the upper ends at a level corrected for as many
-    columns (Bonferroni). Columns with fewer than two values are left out.
+    The least is above a number if all are, so its lower end is the least of the lower ends at `level`; it is below
+    one as soon as any is, so its upper end is the least of the upper ends at a level corrected for as many columns
+    (Bonferroni). Columns with fewer than two values are left out.
     """
-    if extreme == "largest":
-        found = extreme_mean(-values, level, (-bounds[1], -bounds[0]))
+    if which == "largest":
+        found = extreme(-values, level, (-bounds[1], -bounds[0]), of=of)
         if isinstance(found, NotMeasurable):
             return found
         return replace(found, value=-found.value, low=-found.high, high=-found.low)
@@ -90,8 +96,10 @@ def extreme_mean(
     columns = [column for column in columns if len(column) > 1]
     if not columns:
         return NotMeasurable("nothing was measured at two seeds or more")
-    plain = [_mean(column, level, bounds) for column in columns]
-    corrected = [_mean(column, 1 - (1 - level) / len(columns), bounds) for column in columns]
+    plain, corrected = (
+        [found for column in columns if isinstance(found := of(column, one, bounds), Interval)]
+        for one in (level, 1 - (1 - level) / len(columns))
+    )
     worst = int(np.argmin([found.value for found in plain]))
     return Interval(
         plain[worst].value,
@@ -99,11 +107,5 @@ def extreme_mean(
         min(found.high for found in corrected),
         level,
         plain[worst].n,
-        f"least of {len(columns)} means, {plain[worst].method}",
+        f"least of {len(columns)}, {plain[worst].method}",
     )
-
-
-def _mean(values: pd.Series, level: float, bounds: tuple[float, float]) -> Interval:
-    found = mean_over(values, level, bounds)
-    assert isinstance(found, Interval)  # there are two values at least
-    return found

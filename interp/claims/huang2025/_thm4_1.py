@@ -15,7 +15,7 @@ import pandas as pd
 
 from interp.claims.huang2025._runs import REACHED
 from interp.claims.huang2025._theory_runs import ends, lead, slopes
-from interp.core.judging import SHARE, mean_over
+from interp.core.judging import mean_over, typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 
@@ -122,20 +122,20 @@ def _open_slope(runs: pd.DataFrame, x: str, by_seed: pd.Series, level: float) ->
 
 def stage_attention(found: Theory, level: float) -> Interval | NotMeasurable:
     """Attention off the two clauses at the stage's own length, largest over the stages of a seed."""
-    return mean_over(found.second["error"].groupby(found.second["unit"]).max(), level, SHARE)
+    return typical_of(found.second["error"].groupby(found.second["unit"]).max(), level)
 
 
 def twice(found: Theory, level: float) -> Interval | NotMeasurable:
     """The accuracy of stage k at length 2^(k+1), least of the stages of a seed."""
     values = [row[2 ** (int(row["stage"]) + 1)] for _, row in found.second.iterrows()]
-    return mean_over(pd.Series(values, dtype=float).groupby(found.second["unit"].to_numpy()).min(), level, SHARE)
+    return typical_of(pd.Series(values, dtype=float).groupby(found.second["unit"].to_numpy()).min(), level)
 
 
 def first_stage(found: Theory, level: float, *, simple: bool) -> Interval | NotMeasurable:
     """The accuracy of stage 1 at twice the length of the last stage."""
     runs = found.other_second if simple else found.second
     longest = 2 ** (int(found.second["stage"].max()) + 1)
-    return mean_over(runs[runs["stage"] == 1][longest], level, SHARE)
+    return typical_of(runs[runs["stage"] == 1][longest], level)
 
 
 def symmetric_length(found: Theory, level: float) -> Interval | NotMeasurable:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from probes.rows import setting, table
 
 LENGTHS = (5, 10, 20, 40, 80, 160)
-SEEDS = 5
+SEEDS = 8
 """Seeds of the cpu presets."""
 N_TEST = 64
 """Test sentences of each length."""

@@ -59,7 +59,7 @@ def _resized(*runs: LegoRun, **size: int) -> tuple[LegoRun, ...]:
 
 PRESETS = {
     "smoke": LegoRuns(tuple(replace(run, lengths=(5, 10)) for run in _resized(STANDARD, THEORY, **SMOKE)), seeds=2),
-    "cpu": LegoRuns((*_resized(STANDARD, THEORY, steps=1000), *CHANGED), seeds=5),
+    "cpu": LegoRuns((*_resized(STANDARD, THEORY, steps=1000), *CHANGED), seeds=8),
     "paper": LegoRuns(_resized(STANDARD, THEORY, *CHANGED, **PAPER), seeds=10),
 }
 
@@ -110,7 +110,7 @@ register(
         ),
         deviations=(
             f"{DEVIATIONS}"
-            "cpu: 1000 steps at length 5 (600 in the changed conditions), five seeds. paper: wider, longer, more "
+            "cpu: 1000 steps at length 5 (600 in the changed conditions), eight seeds. paper: wider, longer, more "
             "test sentences, ten seeds, with the same stages and rates. Runs that do not solve length 5 are left "
             "out, so that what is compared is length generalisation; whether both groups have converged is not "
             "known, and "

@@ -48,7 +48,7 @@ PRESETS = {
         replace(BASE, d_token=8, d_mlp=32, n_variables=24, first=3, steps=4, lengths=(5, 10, 20), n_test=8),
         doublings=2, steps=3, seeds=2,
     ),
-    "cpu": Fig1b(BASE, doublings=3, steps=300, seeds=5),
+    "cpu": Fig1b(BASE, doublings=3, steps=300, seeds=8),
     "paper": Fig1b(
         replace(BASE, d_token=64, d_mlp=1024, first=2000, steps=2000, n_test=1000), doublings=3, steps=2000, seeds=10
     ),
@@ -144,7 +144,7 @@ register(
             "reach then. The other arm restarts its cosine schedule at every stage, as the stages do: one long "
             "schedule might serve it better. There is no arm with true labels at the longer lengths and none with "
             "C6, so that self-labels are not compared with the truth, nor the end with C6 (which the paper says is "
-            "matched at 160). cpu: 300 steps a stage, five seeds. paper: wider, 2000 steps a stage, ten seeds. What "
+            "matched at 160). cpu: 300 steps a stage, eight seeds. paper: wider, 2000 steps a stage, ten seeds. What "
             "each stage "
             f"adds to the length reached before it does not need convergence at length 5. {TOO_SMALL}"
         ),

@@ -19,7 +19,7 @@ from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO
 from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.claims.huang2025._worlds import SEEDS, filled, target_labels
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.judging import SHARE, mean_over
+from interp.core.judging import typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import concat, with_settings
@@ -39,7 +39,7 @@ SMOKE = {"d_token": 8, "d_mlp": 32, "n_variables": 12, "first": 3, "steps": 4, "
 PAPER = {"d_token": 64, "d_mlp": 1024, "first": 2000, "steps": 20_000, "n_test": 100}
 PRESETS = {
     "smoke": LegoRuns(tuple(replace(run, **SMOKE) for run in RUNS), seeds=2),
-    "cpu": LegoRuns(RUNS, seeds=5),
+    "cpu": LegoRuns(RUNS, seeds=8),
     "paper": LegoRuns(tuple(replace(run, **PAPER) for run in RUNS), seeds=10),
 }
 
@@ -98,13 +98,13 @@ def parts(preset: LegoRuns) -> list[Part]:
 
 
 def on_both(found: pd.DataFrame, level: float, *, condition: str, group: str) -> Interval | NotMeasurable:
-    """The mean attention on both targets together."""
-    return mean_over(found[condition, group].sum(axis=1).clip(upper=1.0), level, SHARE)
+    """The attention of the median seed on both targets together."""
+    return typical_of(found[condition, group].sum(axis=1).clip(upper=1.0), level)
 
 
 def on_lesser(found: pd.DataFrame, level: float, *, condition: str, group: str) -> Interval | NotMeasurable:
-    """The mean attention on the target that a seed attends to less."""
-    return mean_over(found[condition, group].min(axis=1), level, SHARE)
+    """The attention of the median seed on the target that it attends to less."""
+    return typical_of(found[condition, group].min(axis=1), level)
 
 
 def _targets(found: pd.DataFrame, *, condition: str, group: str) -> str:
@@ -171,10 +171,10 @@ register(
         deviations=(
             f"{DEVIATIONS}"
             "The paper shows one model for each group and gives no numbers: what counts as two bands is ours. cpu: "
-            "600 steps at length 5, five seeds. paper: wider and longer, ten seeds. The statement is about attention "
-            "at convergence, which these runs approach and need not reach; their accuracy is not among these rows, "
-            "but huang2025/mechanism trains the same models and measures it. More training could only concentrate "
-            f"attention further. {TOO_SMALL}"
+            "600 steps at length 5, eight seeds. paper: wider and longer, ten seeds. The statement is about "
+            "attention at convergence, which these runs approach and need not reach; their accuracy is not among "
+            "these rows, but huang2025/mechanism trains the same models and measures it. More training could only "
+            f"concentrate attention further. {TOO_SMALL}"
         ),
         clarity=(
             f"{REGIME}"

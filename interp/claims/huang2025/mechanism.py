@@ -30,7 +30,7 @@ SMOKE = {"d_token": 8, "d_mlp": 32, "n_variables": 12, "first": 20, "steps": 20,
 PAPER = {"d_token": 64, "d_mlp": 1024, "first": 2000, "steps": 20_000, "n_test": 100}
 PRESETS = {
     "smoke": LegoRuns((replace(THEORY, **SMOKE), replace(STANDARD, **SMOKE)), seeds=2),
-    "cpu": LegoRuns((THEORY, STANDARD), seeds=5),
+    "cpu": LegoRuns((THEORY, STANDARD), seeds=8),
     "paper": LegoRuns((replace(THEORY, **PAPER), replace(STANDARD, **PAPER)), seeds=10),
 }
 
@@ -114,7 +114,7 @@ register(
         ),
         deviations=(
             f"The paper has no such experiment. {DEVIATIONS}"
-            "cpu: 600 steps at length 5, five seeds. paper: wider and longer, ten seeds. The query is the answer's "
+            "cpu: 600 steps at length 5, eight seeds. paper: wider and longer, ten seeds. The query is the answer's "
             "own clause, so its state can still shape how the query weighs the other clauses when attention to "
             "itself "
             f"is removed: the test bounds what attention to the answer contributes, in any model. {TOO_SMALL}"

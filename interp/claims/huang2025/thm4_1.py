@@ -55,7 +55,7 @@ PRESETS = {
         (32, 40), seeds=2, symmetric="S3", symmetric_d=40, recursive_d=32, stages=2, longest=8, first=0.3, budget=0.1,
         most=30, n_test=16,
     ),
-    "cpu": Thm41((32, 48, 64, 96, 128, 192), seeds=5),
+    "cpu": Thm41((32, 48, 64, 96, 128, 192), seeds=8),
     "paper": Thm41(
         (64, 128, 256, 512, 1024), seeds=10, symmetric_d=512, recursive_d=541, stages=7, simple_stages=7,
         longest=256, n_test=256,
@@ -129,7 +129,7 @@ register(
             "cpu": Scale(
                 "smaller",
                 "theorems for large d, with constants of ours: d from 32 to 192; Algorithm 2 on S4 at d = 159, four "
-                "stages; five seeds",
+                "stages; eight seeds",
             ),
             "paper": Scale(
                 "smaller",
@@ -151,7 +151,7 @@ register(
             "of variables. The paper asks for poly(d) steps: Q gets 0.2 d^1.5 steps of size 0.2, so the fitted "
             "powers are those of this budget. cpu: Algorithm 1 on C6, d from 32 to 192; Algorithm 2 on S4 (solvable, "
             "where the paper's interest is in non-solvable groups), d = 159 with 130 variables, ending a stage when "
-            "its loss is below d^-0.6; five seeds. paper: d up to 1024, length 256, all stages for C6, ten seeds. "
+            "its loss is below d^-0.6; eight seeds. paper: d up to 1024, length 256, all stages for C6, ten seeds. "
             "The claim is that quantities grow or shrink with d and with the stages, which a range of finite d can "
             "show. The smoke preset is far smaller still: it tests the code, not the claim."
         ),

@@ -58,7 +58,7 @@ PRESETS = {
         ),
         LADDER, seeds=2,
     ),
-    "cpu": WhatMatters(BASE, LADDER, seeds=5),
+    "cpu": WhatMatters(BASE, LADDER, seeds=8),
     "paper": WhatMatters(
         replace(BASE, d_token=64, d_mlp=1024, first=4000, steps=20_000, evaluations=20, n_test=1000),
         (*LADDER, "C5", "D5", "C12", "S4", "C2xC3", "C5xC4", "D5-regular", "S4-regular", "A5-regular"), seeds=10,
@@ -122,7 +122,7 @@ register(
         deviations=(
             f"The paper compares C6 with S5 alone; the pairs are ours. {DEVIATIONS}"
             "Theory-like model, the same steps for every group. cpu: 600 steps at length 1, 600 at length 5, ten "
-            "groups, five seeds. paper: more groups, larger models, longer training, ten seeds. Groups are compared "
+            "groups, eight seeds. paper: more groups, larger models, longer training, ten seeds. Groups are compared "
             f"under equal training, so that what differs between them is the action alone. {TOO_SMALL}"
         ),
         clarity=(

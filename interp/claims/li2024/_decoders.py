@@ -9,7 +9,7 @@ import pandas as pd
 from interp.claims.li2024._estimates import difference, over_seeds
 from interp.claims.li2024._runs import errors_of
 from interp.claims.li2024._worlds import cells
-from interp.core.judging import SHARE, mean_over, share_of
+from interp.core.judging import share_of, typical_of
 from interp.core.parts import NotMeasurable
 from interp.statistics import Interval
 from probes.rows import concat, table
@@ -58,8 +58,8 @@ def mean_error(found: Decoders, level: float, *, condition: str, accuracy: float
 
 
 def mean_focus(found: Decoders, level: float, *, condition: str) -> Interval | NotMeasurable:
-    """The attention on the relevant columns, the mean over seeds."""
-    return mean_over(found.focus[condition].sort_index(), level, SHARE)
+    """The attention of the median seed on the relevant columns."""
+    return typical_of(found.focus[condition].sort_index(), level)
 
 
 def clean_note(found: Decoders, condition: str) -> str:

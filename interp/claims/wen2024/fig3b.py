@@ -18,7 +18,7 @@ import pandas as pd
 from interp.claims.wen2024._runs import ParityRun, drawn_rows, measure_with_maps, with_maps
 from interp.claims.wen2024._worlds import simulated_measures
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.judging import SHARE, mean_over
+from interp.core.judging import typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -70,7 +70,7 @@ PRESETS = {
         ),
         eval_every=2048,
         n_held_out=2048,
-        seeds=5,
+        seeds=8,
     ),
     "paper": Fig3b(
         (Width(720, 3072, n=40, k=20, lr=6e-5, budget=1_000_000),), eval_every=2048, n_held_out=2048, seeds=5
@@ -159,12 +159,12 @@ def by_seed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def attention(models: pd.DataFrame, level: float, *, metric: str, d_model: int) -> Interval | NotMeasurable:
-    """The mean of `metric` over the models of a width that have learned the task."""
+    """`metric` in the median of the models of a width that have learned the task."""
     of = models[models["d_model"] == d_model]
     solved = of[of["test_accuracy"] >= SOLVED]
     if len(solved) < 2:
         return NotMeasurable(f"{len(solved)} of {len(of)} models reach {SOLVED:.0%} test accuracy")
-    return mean_over(solved[metric], level, SHARE)
+    return typical_of(solved[metric], level)
 
 
 def _learned(models: pd.DataFrame, d_model: int) -> str:
@@ -252,7 +252,7 @@ register(
         ),
         deviations=(
             "The paper shows one model of width 720 on (n, k) = (40, 20). cpu: width 128 at the paper's n and k, "
-            "and the paper's width (720, MLP 3072) on the smaller problem (20, 10); five seeds each. paper: the "
+            "and the paper's width (720, MLP 3072) on the smaller problem (20, 10); eight seeds each. paper: the "
             "paper's width and problem, five seeds. The statement is about every row of a trained model's "
             "attention, so it should hold at either width. No preset has the dropout of the paper's published code. "
             "The smoke preset is far smaller still: it tests the code, not the claim."

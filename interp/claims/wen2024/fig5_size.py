@@ -17,7 +17,7 @@ from interp.claims.wen2024._curves import DRAWN, difference_of_means
 from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
 from interp.claims.wen2024._worlds import simulated_measures, simulated_outcomes
 from interp.core.claim import Claim, Scale, World, register
-from interp.core.judging import SHARE, mean_over
+from interp.core.judging import SHARE, typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval, proportion_difference
 from probes.rows import concat
@@ -156,9 +156,9 @@ def entropy_difference(
 def failed_entropy(
     runs: pd.DataFrame, level: float, *, model: tuple[int, int], sizes: tuple[int, int]
 ) -> Interval | NotMeasurable:
-    """The final entropy of runs that fail with the large dataset."""
+    """The final entropy of the median of the runs that fail with the large dataset."""
     large = _of(runs, model, sizes[1])
-    return mean_over(large.loc[~large["solved"], "entropy"], level, SHARE)
+    return typical_of(large.loc[~large["solved"], "entropy"], level)
 
 
 def _counts(runs: pd.DataFrame, model: tuple[int, int]) -> str:

@@ -52,3 +52,27 @@ def test_a_world_about_an_unknown_part_is_refused():
     claim = dataclasses.replace(a_claim(), worlds=(World("odd", {"gane": True}, drawn(0.0)),))
     with pytest.raises(ValueError, match="no part 'gane'"):
         severity(claim, n=1)
+
+
+def test_the_conclusion_errs_if_any_primary_part_does():
+    """Two primary parts of independent rows, both at their thresholds, judged without Holm's correction."""
+    import dataclasses
+
+    def at_95(table: pd.DataFrame, level: float, column: str = "value") -> Interval:
+        found = mean_over(table[column], 0.95)
+        assert isinstance(found, Interval)
+        return dataclasses.replace(found, level=level)
+
+    def both(generator: np.random.Generator) -> pd.DataFrame:
+        return pd.DataFrame(generator.normal(0.5, 1.0, (40, 2)), columns=["value", "other"])
+
+    other = dataclasses.replace(PART, key="other", name="the other", estimate=lambda t, level: at_95(t, level, "other"))
+    claim = a_claim(dataclasses.replace(PART, estimate=at_95))
+    parts = [*claim.parts(claim.presets["cpu"]), other]
+    truth = {part.key: False for part in parts if part.primary}
+    claim = dataclasses.replace(claim, parts=lambda _: parts, worlds=(World("none", truth, both),))
+    *single, family = severity(claim, n=1500)
+    assert family.part == "conclusion"
+    assert len(single) == len(truth) == 2
+    assert all(row.wrong == pytest.approx(0.025, abs=0.015) for row in single), "one-sided, each alone"
+    assert family.wrong == pytest.approx(1 - 0.975**2, abs=0.02)

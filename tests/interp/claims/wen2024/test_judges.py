@@ -89,7 +89,7 @@ def _attention(accuracy: float, mass: float, hit: float) -> dict[str, str]:
         table(
             run=f"r{seed}", condition="cot", unit=str(seed), setting=place, metric=metric, value=value - 0.001 * seed
         )
-        for seed in range(4)
+        for seed in range(8)
         for metric, value in metrics.items()
     )
     found = CLAIMS[fig3b.ID].judge(rows, fig3b.PRESETS["smoke"])

@@ -89,14 +89,14 @@ def outcomes(claim: str, rows, preset: ParityRuns | None = None) -> dict[str, st
 
 
 def seeds(run: ParityRun, samples, **options) -> list[pd.DataFrame]:
-    """Six seeds of `run`; `samples` maps a seed to a number of samples. Options may be functions of the seed too."""
+    """Eight seeds of `run`; `samples` maps a seed to a number of samples. Options may be functions of the seed too."""
     return [
         run_rows(
             replace(run, seed=seed),
             samples(seed),
             **{name: value(seed) if callable(value) else value for name, value in options.items()},
         )
-        for seed in range(6)
+        for seed in range(8)
     ]
 
 
