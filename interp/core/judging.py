@@ -14,6 +14,12 @@ from interp.statistics import Interval, binomial_interval, cautious_mean, median
 UNBOUNDED, SHARE = (-np.inf, np.inf), (0.0, 1.0)
 """Bounds of a quantity: none, and those of a share, an accuracy or an attention mass."""
 
+MEDIANS = (
+    "Shares, accuracies and attention of runs were means over seeds before; a mean of a few seeds is deceived by a "
+    "rare run that collapses, so they are medians now, of eight seeds."
+)
+"""For the history of the claims that this changed."""
+
 
 def mean_over(
     values: pd.Series | np.ndarray,

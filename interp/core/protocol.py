@@ -1,9 +1,10 @@
 """Was the test declared before the run? Protocols, their hashes, and what makes a run confirmatory.
 
-A protocol is one JSON file, `results/protocols/<paper>/<claim>.json`: the parts with their thresholds, the preset
-with its seeds or problems, and a hash of the code that judges. A run is *confirmatory* if this file, as it is now,
-stood in the commit that the run was started from, and the run used that preset and that code; else it is
-*exploratory*. A threshold that changes later changes the hash, and with it the status.
+A protocol is one JSON file, `results/protocols/<paper>/<claim>/<hash>.json`: the parts with their thresholds, the
+preset with its seeds or problems, and a hash of the code that judges. A run is *confirmatory* if its protocol stood
+in the commit that the run was started from, and the run used that preset and that code; else it is *exploratory*. A
+threshold that changes later changes the hash, and with it the status. A second declaration is a second file: what
+was declared before stays to be seen, run or not.
 """
 
 import ast
@@ -42,15 +43,16 @@ def protocol(claim: Claim, preset_name: str, preset: Preset) -> dict[str, Any]:
     return {**declared, "hash": _digest(declared)}
 
 
-def protocol_file(results: Path, claim_id: str) -> Path:
-    """Where the protocol of a claim stands."""
-    return results / "protocols" / f"{claim_id}.json"
+def protocol_file(results: Path, claim_id: str, digest: str) -> Path:
+    """Where the protocol of a claim with that hash stands."""
+    return results / "protocols" / claim_id / f"{digest}.json"
 
 
 def declare(claim: Claim, preset_name: str, preset: Preset, results: Path) -> Path:
     """Writes the protocol; it counts from the commit that it enters."""
-    file = protocol_file(results, claim.id)
-    write_json(file, protocol(claim, preset_name, preset))
+    declared = protocol(claim, preset_name, preset)
+    file = protocol_file(results, claim.id, declared["hash"])
+    write_json(file, declared)
     return file
 
 
@@ -67,12 +69,13 @@ class Declaration:
 
 def declaration(claim: Claim, preset_name: str, preset: Preset, results: Path) -> Declaration | None:
     """The declaration that covers a run started now; None if there is none, it is not committed, or it differs."""
-    file = protocol_file(results, claim.id)
-    if not file.is_file() or read_json(file).get("hash") != protocol(claim, preset_name, preset)["hash"]:
+    digest = protocol(claim, preset_name, preset)["hash"]
+    file = protocol_file(results, claim.id, digest)
+    if not file.is_file() or read_json(file).get("hash") != digest:
         return None
     changed = _git(file.parent, "status", "--porcelain", "--", str(file.resolve()))
     commit = _git(file.parent, "log", "-1", "--format=%H", "--", str(file.resolve()))
-    return Declaration(read_json(file)["hash"], commit) if changed == "" and commit else None
+    return Declaration(digest, commit) if changed == "" and commit else None
 
 
 def status(claim: Claim, preset_name: str, preset: Preset, declared: dict[str, str] | None, results: Path) -> Status:
@@ -81,8 +84,10 @@ def status(claim: Claim, preset_name: str, preset: Preset, declared: dict[str, s
     Code may be tidied after the run, as long as it finds what was recorded (`interp.core.published`); parts,
     thresholds, the preset and its units may not change.
     """
-    file = protocol_file(results, claim.id)
-    if not declared or not file.is_file() or _contradicted(file, declared):
+    if not declared:
+        return "exploratory"
+    file = protocol_file(results, claim.id, str(declared.get("hash")))
+    if not file.is_file() or _contradicted(file, declared):
         return "exploratory"
     stored, now = read_json(file), protocol(claim, preset_name, preset)
     same = all(stored.get(name) == now[name] for name in ("claim", "preset", "numbers", "parts"))

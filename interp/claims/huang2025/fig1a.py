@@ -34,6 +34,7 @@ from interp.claims.huang2025._runs import (
 )
 from interp.claims.huang2025._worlds_fig1a import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.judging import MEDIANS
 from probes.rows import concat, with_settings
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ register(
             "these. Run once with PyTorch's embeddings by mistake, the standard model learned S5 in three of five "
             "seeds, late, and there it ended as far as C6; rerun with small embeddings. In that run of five seeds "
             "both curves still rose at the end; smaller embeddings and twice the variables brought no separation. "
-            "In a trial of one seed C6 had 0.93 at length 160 after 3000 steps."
+            "In a trial of one seed C6 had 0.93 at length 160 after 3000 steps. "
+            f"{MEDIANS}"
         ),
         presets=PRESETS,
         items=by_group,

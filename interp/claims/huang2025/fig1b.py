@@ -16,6 +16,7 @@ from interp.claims.huang2025._fig1b import ARMS, FAILS, WORLDS, parts, summary
 from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import SOLVES, THEORY, LegoRun, accuracy_rows, by_seed, trained
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.judging import MEDIANS
 from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ register(
             "reach before counted as a finding. In that run of five seeds the model got better than the labels it "
             "learned from, whether it ended above 0.9 at 160 differed between seeds, and of the fifteen stages one "
             "added nothing. In a trial on the same model one long cosine schedule at length 5 had 0.37 at 160, "
-            "against 0.09 with three restarts."
+            "against 0.09 with three restarts. "
+            f"{MEDIANS}"
         ),
         presets=PRESETS,
         items=items,

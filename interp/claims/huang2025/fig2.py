@@ -19,7 +19,7 @@ from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO
 from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.claims.huang2025._worlds import SEEDS, filled, target_labels
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.judging import typical_of
+from interp.core.judging import MEDIANS, typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import concat, with_settings
@@ -185,7 +185,8 @@ register(
         history=(
             "Until the parts were declared, both models counted alike. How much attention stays on the answer in the "
             "standard block differed between seeds of C6. In trials with PyTorch's embeddings and length 5 from the "
-            "start it was 0.1 for C6 and 0 for S5: the stage at length 1 may be what keeps it."
+            "start it was 0.1 for C6 and 0 for S5: the stage at length 1 may be what keeps it. "
+            f"{MEDIANS}"
         ),
         presets=PRESETS,
         items=by_group,

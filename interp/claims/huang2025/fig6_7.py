@@ -18,6 +18,7 @@ from interp.claims.huang2025._fig6_7 import QUARTER, WORLDS, parts, summary
 from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.judging import MEDIANS
 from probes.rows import concat, with_settings
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ register(
             "paper's statement, which says fairly uniform; that it is flat with place, and that both targets "
             "decrease, was not judged; both models counted alike. In that run attention diluted on the answer, not "
             "on the predicate, and more for S5 than for C6. Looked at in three models, one head prefers the "
-            "predicate and the other the answer (0.75 to 1 of its attention), and it is the latter that dilutes."
+            "predicate and the other the answer (0.75 to 1 of its attention), and it is the latter that dilutes. "
+            f"{MEDIANS}"
         ),
         presets=PRESETS,
         items=by_group,

@@ -20,6 +20,7 @@ from interp.claims.huang2025._mechanism import KNOCKOUTS, SOLVED, WORLDS, parts,
 from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.judging import MEDIANS
 from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ register(
             "Until the parts were declared, necessity counted as the claim for both models, each clause by itself. "
             "In that run one standard model of C6 did not need attention to the previous answer at all. The query is "
             "that answer's own clause, so how it weighs the other clauses can still tell its state; that this is the "
-            "leak was not tested."
+            "leak was not tested. "
+            f"{MEDIANS}"
         ),
         presets=PRESETS,
         items=by_group,

@@ -19,6 +19,7 @@ from interp.claims.huang2025._theory_runs import TheoryRun, final, run_theory
 from interp.claims.huang2025._thm4_1 import parts, summary
 from interp.claims.huang2025._worlds_thm4_1 import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.judging import MEDIANS
 from probes.rows import with_settings
 
 if TYPE_CHECKING:
@@ -172,7 +173,8 @@ register(
             "other entry did not fall: a pilot at d = 64 with four times the sentences in a batch had the same mean "
             "and less than half the largest entry. What kept S4 short was the rule that ends a stage, not the group: "
             "by Algorithm 1 it got as far as C6 (18 at d = 128), and C6 ended by that rule failed at length 32 too. "
-            "With all four stages, in an earlier run, C6 reached 12, 22, 38 and 60."
+            "With all four stages, in an earlier run, C6 reached 12, 22, 38 and 60. "
+            f"{MEDIANS}"
         ),
         presets=PRESETS,
         items=items,

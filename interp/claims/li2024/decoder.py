@@ -35,6 +35,7 @@ from interp.claims.li2024._decoders import (
 )
 from interp.claims.li2024._runs import errors_of, seeds_of
 from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.judging import MEDIANS
 from interp.core.parts import Part
 from probes.rows import concat, setting, table
 
@@ -294,7 +295,8 @@ register(
             "anything. That decoders have learned the task was a mean error below 0.02 and is now a share of seeds "
             "and a precondition. In the first full run CoT's error at a = 0.7 was about twice that of a majority "
             "vote over the right columns of the same prompts. Five seeds before, six now, the fewest of which all "
-            "can show more than a half."
+            "can show more than a half. "
+            f"{MEDIANS}"
         ),
         figures=figures,
     )

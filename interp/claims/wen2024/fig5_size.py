@@ -17,7 +17,7 @@ from interp.claims.wen2024._curves import DRAWN, difference_of_means
 from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
 from interp.claims.wen2024._worlds import simulated_measures, simulated_outcomes
 from interp.core.claim import Claim, Scale, World, register
-from interp.core.judging import SHARE, typical_of
+from interp.core.judging import MEDIANS, SHARE, typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval, proportion_difference
 from probes.rows import concat
@@ -266,7 +266,8 @@ register(
         ),
         history=(
             "Entropy was judged before as above 0.5 in failed runs, which is true at initialisation; the contrast "
-            "with solved runs is new, and was written after the first cpu run."
+            "with solved runs is new, and was written after the first cpu run. "
+            f"{MEDIANS}"
         ),
         presets=PRESETS,
         items=lambda preset: preset.items,

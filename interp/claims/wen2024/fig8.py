@@ -17,7 +17,7 @@ import pandas as pd
 from interp.claims.wen2024._runs import ParityRun, ParityRuns, drawn_rows, measure_with_maps, outcomes, with_maps
 from interp.claims.wen2024._worlds import simulated_layers, simulated_outcomes
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.judging import mean_over, share_of, typical_of
+from interp.core.judging import MEDIANS, mean_over, share_of, typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import concat
@@ -300,7 +300,8 @@ register(
             "over all positions; the mean over the steps was added after the first run, because the rows of the "
             "inputs, on which nothing depends, are less even. The minimum is now a part of ours. That the first "
             "layer is sparse was not tested, though its entropy, mean over heads, had been seen (0.67) when that "
-            "part was written; what is judged is the sparsest head of a step."
+            "part was written; what is judged is the sparsest head of a step. "
+            f"{MEDIANS}"
         ),
         presets=PRESETS,
         items=items,

@@ -78,7 +78,7 @@ def test_a_committed_protocol_covers_a_run_and_names_its_commit(results):
     claim = a_claim()
     assert declared(claim, results) is None, "nothing is declared"
     file = declare(claim, "cpu", claim.presets["cpu"], results)
-    assert file == protocol_file(results, claim.id)
+    assert file == protocol_file(results, claim.id, protocol(claim, "cpu", claim.presets["cpu"])["hash"])
     assert declared(claim, results) is None, "declared, but not committed"
     head = commit(results)
     found = declared(claim, results)
@@ -115,6 +115,8 @@ def test_a_change_after_the_declaration_makes_the_run_exploratory(results, chang
     declare(changed, "cpu", preset, results)
     commit(results)
     assert status(changed, "cpu", preset, before.record(), results) == "exploratory", "declared after the run"
+    assert len(list((results / "protocols" / claim.id).iterdir())) == 2, "the first declaration stays"
+    assert status(claim, "cpu", claim.presets["cpu"], before.record(), results) == "confirmatory"
 
 
 def test_an_edited_protocol_counts_only_once_it_is_committed(results):

@@ -170,7 +170,7 @@ def test_units_that_were_used_cannot_be_declared_again(results):
     with pytest.raises(ValueError, match="used the units 0 to 2 already; declare fresh ones with --first-unit 3"):
         main(["declare", CLAIM, "--results", str(results)])
     main(["declare", CLAIM, "--first-unit", "3", "--results", str(results)])
-    assert (results / "protocols" / f"{CLAIM}.json").is_file()
+    assert len(list((results / "protocols" / CLAIM).glob("*.json"))) == 1
 
 
 def test_the_card_lists_columns_and_loads(results, tmp_path, monkeypatch):

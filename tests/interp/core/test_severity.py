@@ -66,7 +66,7 @@ def test_the_conclusion_errs_if_any_primary_part_does():
     def both(generator: np.random.Generator) -> pd.DataFrame:
         return pd.DataFrame(generator.normal(0.5, 1.0, (40, 2)), columns=["value", "other"])
 
-    other = dataclasses.replace(PART, key="other", name="the other", estimate=lambda t, level: at_95(t, level, "other"))
+    other = dataclasses.replace(PART, key="other", name="other", estimate=lambda t, level: at_95(t, level, "other"))
     claim = a_claim(dataclasses.replace(PART, estimate=at_95))
     parts = [*claim.parts(claim.presets["cpu"]), other]
     truth = {part.key: False for part in parts if part.primary}

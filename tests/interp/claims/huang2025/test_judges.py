@@ -161,7 +161,8 @@ def self_training(own, same=(2, 2, 2, 2), right: float = 1.0) -> pd.DataFrame:
 def test_lengths_that_double_at_every_stage_support_fig1b():
     rows = self_training((10, 25, 60, 150))
     found = outcomes("fig1b", rows)
-    assert with_outcome("supported", found) == {"ready", "rightward", "after", "twice", "labels", "more_than_training"}
+    assert len(found) == 6
+    assert set(found.values()) == {"supported"}
     assert judged("fig1b", rows).conclusion == "reproduced"
 
 

@@ -89,7 +89,7 @@ def outcomes(claim: str, rows, preset: ParityRuns | None = None) -> dict[str, st
 
 
 def seeds(run: ParityRun, samples, **options) -> list[pd.DataFrame]:
-    """Eight seeds of `run`; `samples` maps a seed to a number of samples. Options may be functions of the seed too."""
+    """Eight seeds of `run`; `samples` maps a seed to a number of samples. Options may be functions of it too."""
     return [
         run_rows(
             replace(run, seed=seed),
