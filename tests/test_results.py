@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from interp.core.card import dataset_card, headlines, with_findings
 from interp.core.claim import load_claims
-from interp.core.pages import claim_page
 from interp.core.published import all_published, claim_of, differences, judged_again
 from interp.core.severity import read_severity
+from interp.report.ledger_card import dataset_card, headlines, with_findings
+from interp.report.ledger_pages import claim_page
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"

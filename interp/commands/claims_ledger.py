@@ -50,7 +50,7 @@ def show_claim(options: "Show") -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from interp.core.pages import claim_page, declared_page
+    from interp.report.ledger_pages import claim_page, declared_page
 
     (claim,) = find_claims([options.id])
     published = (options.results / claim.id / "judgement.json").is_file()
@@ -140,8 +140,8 @@ def simulate_claims(options: "Severity") -> None:
 
 def write_pages(results: Path) -> None:
     """Writes the pages of papers, the dataset card and the README's findings anew from what is published."""
-    from interp.core.card import write_card
-    from interp.core.pages import write_paper_pages
+    from interp.report.ledger_card import write_card
+    from interp.report.ledger_pages import write_paper_pages
 
     found = list(all_published(results))
     write_paper_pages(found, results)

@@ -16,9 +16,9 @@ from hf_analysis.models.loading import load_model
 from hf_analysis.text.problems import load_problems
 from interp.cli import parse
 from interp.console import progress
-from interp.core.contrast import ALPHA, FEWEST_FOR_HEADS, N_FLIPS
+from interp.core.contrast import FEWEST_FOR_HEADS, N_FLIPS
 from interp.core.runs import check_directory, run_directory
-from interp.statistics import sign_flip_max_t
+from interp.statistics import ALPHA, sign_flip_max_t
 from probes.base import atomic
 
 TEXT = {kind: "cot_clean" if kind in ("sink", COPY) else "repeated" for kind in METRICS}

@@ -14,9 +14,8 @@ import pandas as pd
 from jaxtyping import Float
 
 from hf_analysis.text.problems import template_of
-from interp.statistics import Interval, MaxT, clustered_mean, sign_flip_max_t
+from interp.statistics import ALPHA, Interval, MaxT, clustered_mean, sign_flip_max_t
 
-ALPHA = 0.05
 N_FLIPS = 4999
 FEWEST_FOR_HEADS = 6
 """With n clusters no sign-flip p-value is below 2^(1-n): fewer than six cannot reach ALPHA."""

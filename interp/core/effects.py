@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from hf_analysis.text.problems import template_of
-from interp.core.contrast import ALPHA, FEWEST_FOR_HEADS, Contrast, Side, contrast
+from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, Side, contrast
 from interp.core.verdict import number
-from interp.statistics import Interval, cautious_mean
+from interp.statistics import ALPHA, Interval, cautious_mean
 from probes.attention.statistics import find_metric
 from probes.base.atomic import read_json, write_json
 

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from interp.core.parts import NotMeasurable, Part, check_parts
 from interp.core.verdict import OUTCOMES, Verdict, decided, number, untestable
+from interp.statistics import ALPHA
 
-ALPHA = 0.05
 Conclusion = Literal["reproduced", "partly reproduced", "not reproduced", "undecided"]
 CONCLUSIONS: tuple[Conclusion, ...] = ("reproduced", "partly reproduced", "not reproduced", "undecided")
 

@@ -85,10 +85,8 @@ class Part:
 
     @property
     def claimed(self) -> str:
-        """The values that support the part: "> 0.5", "2 +- 0.3"."""
-        if self.direction == "within":
-            return f"{self.threshold:.3g} ± {self.margin:.3g}"
-        return f"{'>' if self.direction == 'above' else '<'} {self.threshold:.3g}"
+        """The values that support the part."""
+        return claimed(self.direction, self.threshold, self.margin)
 
     def record(self) -> dict[str, Any]:
         """The part as plain JSON, without its functions."""
@@ -96,6 +94,13 @@ class Part:
             field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("estimate", "note")
         }
         return {**found, "needs": list(self.needs)}
+
+
+def claimed(direction: Direction, threshold: float, margin: float | None) -> str:
+    """The values that support a part: "> 0.5", "2 ± 0.3"."""
+    if direction == "within":
+        return f"{threshold:.3g} ± {margin:.3g}"
+    return f"{'>' if direction == 'above' else '<'} {threshold:.3g}"
 
 
 def check_parts(claim: str, parts: Sequence[Part]) -> None:

@@ -4,7 +4,7 @@ results/<paper>/<claim>/rows.parquet      the rows that the parts and the figure
 results/<paper>/<claim>/judgement.json    verdicts, conclusion, finding, preset, command, scale, status
 results/<paper>/<claim>/provenance.json   numbers of the preset, commit, versions, processor, seconds, protocol, units
 results/<paper>/<claim>/figures/          PNG and SVG
-results/<paper>/<claim>/README.md         all of it on one page (`interp.core.pages`)
+results/<paper>/<claim>/README.md         all of it on one page (`interp.report.ledger_pages`)
 
 Whoever has these files can compute the judgement again, on any machine, without a model.
 """
@@ -82,8 +82,8 @@ def publish(claim: Claim, run: Path, results: Path = RESULTS) -> Published:
 
 def refresh(claim: Claim, results: Path = RESULTS) -> Published:
     """Judges the published rows by the code as it is, and writes judgement, figures and page anew."""
-    from interp.core.pages import claim_page
     from interp.figures.style import save_figures
+    from interp.report.ledger_pages import claim_page
     from probes.base.atomic import write_text
 
     found = read_published(claim.id, results)

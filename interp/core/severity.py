@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from interp.core.claim import Claim, World
-from interp.core.judgement import ALPHA
+from interp.statistics import ALPHA
 from probes.base.atomic import read_json
 
 STANDARD_ERRORS = 3.0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from interp.core.parts import Direction, Part, Role, Unit
+from interp.core.parts import Direction, Part, Role, Unit, claimed
 from interp.statistics import Interval, decide
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ class Verdict:
     @property
     def claimed(self) -> str:
         """The values that support the part."""
-        if self.direction == "within":
-            return f"{self.threshold:.3g} ± {self.margin:.3g}"
-        return f"{'>' if self.direction == 'above' else '<'} {self.threshold:.3g}"
+        return claimed(self.direction, self.threshold, self.margin)
 
     @property
     def interval(self) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from interp.core.contrast import ALPHA, Contrast
+from interp.core.contrast import Contrast
 from interp.figures.style import BLUE, GREEN, VERMILION, new_figure, styled
+from interp.statistics import ALPHA
 
 
 def sorted_bars(published: Contrast) -> Figure:

@@ -3,7 +3,7 @@
 sources           runs and published results             pretrained, tokens, toy  rows as columns for the explorers
 board             a card for each claim, by paper        templates                escaping, of everything shown
 sections, forest  what is on a card: figures, plots      page                     everything put into one file
-errors            how often the judge would be wrong
+errors            how often the judge would be wrong     ledger_pages, ledger_card  `results/` as Markdown
 assets            page.html (the shell), claim.html (a claim), explorers, style sheets, scripts
 """
 

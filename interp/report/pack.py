@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from interp.core import verdict
+
 STEP = 1e-4
 """Values are rounded to this before they are embedded."""
 _MISSING = 65535
@@ -55,10 +57,8 @@ def visible(text: str) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits; infinity as a sign."""
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return f"{value:.3g}".replace("-", "−")
+    """Three significant digits, with a minus sign that is as wide as a plus."""
+    return verdict.number(value).replace("-", "−")
 
 
 def _base64(array: np.ndarray) -> str:

@@ -15,7 +15,7 @@ from interp.statistics.growth import (
     growth_fits,
     power_exponent,
 )
-from interp.statistics.interval import Interval, Outcome, decide
+from interp.statistics.interval import ALPHA, Interval, Outcome, decide
 from interp.statistics.linearity import departure_from_line
 from interp.statistics.means import (
     bootstrap_mean,
@@ -29,6 +29,7 @@ from interp.statistics.multiplicity import MaxT, benjamini_hochberg, benjamini_y
 from interp.statistics.proportions import binomial_interval, binomial_p_value, proportion_difference
 
 __all__ = [
+    "ALPHA",
     "Equivalence",
     "GrowthComparison",
     "GrowthFit",

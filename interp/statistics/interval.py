@@ -9,6 +9,8 @@ from jaxtyping import Real
 
 Number = float | int  # beartype, unlike pyright, does not read `float` as "float or int"
 Outcome = Literal["supported", "refuted", "inconclusive"]
+ALPHA = 0.05
+"""The error rate that tests and families of tests keep."""
 
 
 @dataclass(frozen=True)

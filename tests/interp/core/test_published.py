@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from interp.commands.claims import main
-from interp.core.card import END, START, with_findings
 from interp.core.claim import CLAIMS, load_claims
 from interp.core.published import all_published, check_replacement, judged_again, publish, read_published
 from interp.core.sweep import run_claim
+from interp.report.ledger_card import END, START, with_findings
 from interp.statistics import Interval
 from probes import rows
 from tests.interp.core.test_protocol import PART, Size, a_claim

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interp.core.claim import load_claims
-from interp.core.pages import ledger_table, paper_lines
+from interp.report.ledger_pages import ledger_table, paper_lines
 from probes.base.atomic import write_text
 
 if TYPE_CHECKING:
