@@ -3,8 +3,8 @@
 Two models: a standard pre-LayerNorm block, and one as bare as the paper's theory (no residual, no LayerNorm;
 attention averages clauses and starts uniform). Both groups get the same steps. An accuracy at one moment depends on
 how far each group's training has come, so accuracy against length is followed along the training, and compared at the
-same step and at the same loss as well. Each of the other conditions changes one thing in the theory-like model. Only
-seeds at which the training length itself is solved are judged.
+same step and at the same loss as well. The paper preset also changes one thing at a time in the theory-like model.
+Only seeds at which the training length itself is solved are judged.
 
 The group is learned at length 1 first, with attention fixed, as in the paper's Algorithm 1. The standard block starts
 from small embeddings, because with PyTorch's (standard deviation 1) it did not learn S5 at length 1 at any learning
@@ -60,7 +60,7 @@ def _resized(*runs: LegoRun, **size: int) -> tuple[LegoRun, ...]:
 
 PRESETS = {
     "smoke": LegoRuns(tuple(replace(run, lengths=(5, 10)) for run in _resized(STANDARD, THEORY, **SMOKE)), seeds=2),
-    "cpu": LegoRuns((*_resized(STANDARD, THEORY, steps=1000), *CHANGED), seeds=8),
+    "cpu": LegoRuns(_resized(STANDARD, THEORY, steps=1000), seeds=8),
     "paper": LegoRuns(_resized(STANDARD, THEORY, *CHANGED, **PAPER), seeds=10),
 }
 
@@ -111,7 +111,7 @@ register(
         ),
         deviations=(
             f"{DEVIATIONS}"
-            "cpu: 1000 steps at length 5 (600 in the changed conditions), eight seeds. paper: wider, longer, more "
+            "cpu: 1000 steps at length 5, eight seeds, no changed conditions. paper: wider, longer, more "
             "test sentences, ten seeds, with the same stages and rates. Runs that do not solve length 5 are left "
             "out, so that what is compared is length generalisation; whether both groups have converged is not "
             "known, and "
