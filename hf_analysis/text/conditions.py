@@ -12,14 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hf_analysis.models.loading import LoadedModel
-from hf_analysis.text.problems import (
-    MARKER,
-    Problem,
-    paper_answer,
-    same_number,
-    stated_answer,
-    without_annotations,
-)
+from hf_analysis.text.answers import MARKER, stated_answer, without_annotations
+from hf_analysis.text.problems import Problem, paper_answer
+from hf_analysis.text.values import same_answer
 from probes.base.plugins import is_rerun, load_plugins
 
 MAX_NEW_TOKENS = 256
@@ -143,7 +138,7 @@ def swapped_cot(problem: Problem, context: Context) -> Passage:
     others = sorted((p for p in context.problems if p.id != problem.id), key=lambda p: p.id)
     if not others:
         raise ValueError("the condition swapped_cot needs at least two problems; raise --limit")
-    different = [p for p in others if not same_number(p.answer, problem.answer)]
+    different = [p for p in others if not same_answer(p.answer, problem.answer)]
     other = _generator(context, problem, "swapped_cot").choice(different or others)
     return Passage(problem.question, f" {other.solution}")
 
@@ -163,7 +158,7 @@ def generated(problem: Problem, context: Context) -> Passage:
     tokens = context.model.generate(prompt, room, MIN_NEW_TOKENS)
     text = context.model.decode(tokens)
     stated = stated_answer(text)
-    correct = stated is not None and same_number(stated, problem.answer)
+    correct = stated is not None and same_answer(stated, problem.answer)
     return Passage(problem.question, text, tokens=tuple(tokens), correct=correct)
 
 

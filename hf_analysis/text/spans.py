@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from hf_analysis.attention.passages import check_length
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.conditions import Context, cot_clean, tokenise
-from hf_analysis.text.problems import Problem, plain_number
+from hf_analysis.text.problems import Problem
+from hf_analysis.text.values import plain_number
 
 ENDING = "The answer is "
 _NUMBER = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)", flags=re.ASCII)
