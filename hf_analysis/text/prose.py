@@ -11,7 +11,7 @@ from importlib import resources
 from hf_analysis.models.loading import LoadedModel
 
 FILE = ("reasoning_gym.data", "in_the_year_2889.txt")
-_FIRST, _LAST = "Little though they seem", "*** END OF THE PROJECT GUTENBERG"
+_FIRST, _LAST = "Little though they seem", "End of Project Gutenberg's"
 
 
 @cache
@@ -22,7 +22,9 @@ def story() -> str:
         raise ValueError(
             f"{'/'.join(FILE)} is not the story that was expected; install reasoning-gym 0.1.20 or newer"
         )
-    return " ".join(text[text.index(_FIRST) : text.index(_LAST)].replace("_", "").split())
+    return " ".join(text[text.index(_FIRST) : text.index(_LAST)].replace("_", "").split()).removesuffix(
+        " Jules Verne."
+    )
 
 
 @cache

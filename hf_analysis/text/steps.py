@@ -14,7 +14,7 @@ from hf_analysis.text.values import same_answer
 TAG = re.compile(r"</?think(?:ing)?>", flags=re.IGNORECASE)
 _STATES = re.compile(
     r"(?:^|(?<=[.!?>])\s*|\n)\s*(?:(?:so|thus|hence|therefore|finally)\b,?\s+)?(?:(?:the|our)\s+)?"
-    r"(?:(?:final|correct)\s+)?(?:answer|option)\b\s*(?:is\b)?\s*[:=]?\s*(?P<said>[^\n=;]{1,80}?)\s*$",
+    r"(?:(?:final|correct)\s+)?(?:answer|option)\b\s*(?:is\b)?\s*[:=]?\s*(?P<said>(?:[^\n=;.!?]|[.!?](?!\s)){1,80}?)\s*$",
     flags=re.IGNORECASE,
 )
 _BOX = re.compile(r"(?:^|(?<=[.!?:>])|\n)[\s$\\(\[]*\\(?:boxed|fbox)\s*\{[^\n]*\}[\s$\\)\].]*$")
@@ -95,7 +95,5 @@ def _only_states(found: re.Match[str], answer: str) -> bool:
     said = found.groupdict().get("said")
     if said is None:  # a box alone
         return len(boxed(found.group())) == 1 and same_answer(boxed(found.group())[0], answer)
-    if re.search(r"[.!?]\s", said):
-        return False
     stated = stated_answer(f"The answer is {said}")
     return stated is not None and same_answer(stated, answer)
