@@ -6,6 +6,7 @@ The plain form of an answer has no currency, no thousands separators, no LaTeX a
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _NUMBER = r"[-+−]?\s*\$?\s*[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?"
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
@@ -104,14 +105,19 @@ def same_answer(first: str, second: str) -> bool:
     A percentage equals its number with and without the sign ("12%" equals "12" and "0.12"); a unit counts only where
     both have one; several values are compared in any order; texts without case, articles and punctuation.
     """
-    one, other = plain_answer(first), plain_answer(second)
-    a, b = _number_and_unit(one), _number_and_unit(other)
+    (one, a), (other, b) = _read(first), _read(second)
     if a is not None and b is not None:
         return _same_number(a, b)
     if ", " in one and ", " in other:
         mine, others = one.split(", "), other.split(", ")
         return len(mine) == len(others) and _matched(mine, others)
     return _words(one) == _words(other)
+
+
+@lru_cache(maxsize=1 << 16)  # every problem is compared with every other to find one with another answer
+def _read(text: str) -> tuple[str, tuple[Fraction, str] | None]:
+    plain = plain_answer(text)
+    return plain, _number_and_unit(plain)
 
 
 def _same_number(a: tuple[Fraction, str], b: tuple[Fraction, str]) -> bool:
