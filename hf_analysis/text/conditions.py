@@ -2,7 +2,8 @@
 
 A condition turns a problem into a passage: the question and what follows it. `cot` against `no_cot` is the
 paper's comparison; the others hold one explanation fixed at a time: format (`cot_clean`), order
-(`shuffled_steps`, `shuffled_tokens`), length (`filler`), relevance (`swapped_cot`), authorship (`generated`).
+(`shuffled_steps`, `shuffled_tokens`), length (`filler`), relevance (`swapped_cot`), authorship (`generated`);
+`same_sentence` has those that end in the sentence of `no_cot`. docs/conditions.md says which pair differs in what.
 A passage depends on the seed, the problem and the set of problems only, never on their order. A condition is one
 function with one `@register`, here or in a plug-in (`probes.base.plugins`).
 """
@@ -12,14 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hf_analysis.models.loading import LoadedModel
-from hf_analysis.text.problems import (
-    MARKER,
-    Problem,
-    paper_answer,
-    same_number,
-    stated_answer,
-    without_annotations,
-)
+from hf_analysis.text.answers import MARKER, stated_answer, without_annotations
+from hf_analysis.text.places import overlapping, token_places
+from hf_analysis.text.problems import Problem, paper_answer
+from hf_analysis.text.steps import TAG, ending_of, joined, pieces, reasoning, shuffled
+from hf_analysis.text.values import same_answer
 from probes.base.plugins import is_rerun, load_plugins
 
 MAX_NEW_TOKENS = 256
@@ -34,6 +32,7 @@ class Passage:
     continuation: str
     tokens: tuple[int, ...] | None = None  # of the continuation, where the condition fixes tokens, not text
     correct: bool | None = None  # whether a generated continuation states the right answer
+    ending: str = ""  # the closing sentence " The answer is N.", with which the continuation ends, if it does
 
 
 @dataclass(frozen=True)
@@ -87,64 +86,62 @@ def tokenise(model: LoadedModel, passage: Passage) -> tuple[list[int], int]:
 @register
 def cot(problem: Problem, context: Context) -> Passage:
     """The gold solution as it stands, annotations and `#### N` included: the paper's text with CoT."""
-    return Passage(problem.question, f" {problem.solution}")
+    return Passage(problem.question, f" {_solution(problem)}")
 
 
 @register
 def no_cot(problem: Problem, context: Context) -> Passage:
     """Only the answer, as a sentence: the paper's text without CoT."""
-    if context.paper_mode:
-        return Passage(problem.question, _sentence(paper_answer(problem.solution)))
-    return Passage(problem.question, _sentence(problem.answer))
+    answer = paper_answer(problem.solution) if context.paper_mode else problem.answer
+    return Passage(problem.question, closing_sentence(answer), ending=closing_sentence(answer))
 
 
 @register
 def cot_clean(problem: Problem, context: Context) -> Passage:
-    """The solution without annotations, ending in the sentence of `no_cot`: removes the format confound."""
-    steps = "\n".join(_steps(without_annotations(problem.solution)))
-    return Passage(problem.question, f" {steps}{_sentence(problem.answer)}")
+    """The solution without annotations, ending in the sentence of `no_cot`: removes the format confound.
+
+    A closing sentence of the solution itself that only states the answer is left out.
+    """
+    steps = joined(pieces(reasoning(without_annotations(_solution(problem)), problem.answer)))
+    if not steps:
+        raise ValueError(f"the solution {problem.solution[:40]!r} has no step before its answer")
+    sentence = closing_sentence(problem.answer)
+    return Passage(problem.question, f" {steps}{sentence}", ending=sentence)
 
 
 @register
 def shuffled_steps(problem: Problem, context: Context) -> Passage:
-    """The gold solution with its lines in another order; `#### N` stays last.
+    """The gold solution with its lines in another order; `#### N` stays last, `<think>` and `</think>` in place.
 
     A solution of one line has no other order and stays as it is.
     """
-    steps = _steps(problem.solution)
-    ending = MARKER + problem.solution.rsplit(MARKER, 1)[1].rstrip()
-    order = list(range(len(steps)))
-    generator = _generator(context, problem, "shuffled_steps")
-    while len(set(steps)) > 1 and [steps[i] for i in order] == steps:
-        generator.shuffle(order)
-    return Passage(problem.question, " " + "\n".join([*(steps[i] for i in order), ending]))
+    ending = ending_of(_solution(problem), problem.answer)
+    marked = MARKER in problem.solution
+    steps = problem.solution.rsplit(MARKER, 1)[0] if marked else reasoning(problem.solution, problem.answer)
+    mixed = joined(shuffled(pieces(steps), seeded(context, problem, "shuffled_steps")))
+    return Passage(problem.question, " " + "\n".join(part for part in (mixed, ending) if part))
 
 
 @register
 def shuffled_tokens(problem: Problem, context: Context) -> Passage:
     """The tokens of `cot` in random order: same tokens, same length, no reasoning."""
-    tokens = _cot_tokens(problem, context)
-    _generator(context, problem, "shuffled_tokens").shuffle(tokens)
+    passage = cot(problem, context)
+    generator = seeded(context, problem, "shuffled_tokens")
+    tokens = shuffled_between_tags(_cot_tokens(problem, context), passage, context, generator)
     return Passage(problem.question, context.model.decode(tokens), tokens=tuple(tokens))
 
 
 @register
 def filler(problem: Problem, context: Context) -> Passage:
     """As many full stops as `cot` has tokens: same length, no content."""
-    stop = context.model.encode(f"{problem.question} .")[-1]
-    tokens = [stop] * len(_cot_tokens(problem, context))
+    tokens = [stop_token(problem, context)] * len(_cot_tokens(problem, context))
     return Passage(problem.question, context.model.decode(tokens), tokens=tuple(tokens))
 
 
 @register
 def swapped_cot(problem: Problem, context: Context) -> Passage:
     """The gold solution of another problem, with another final answer if there is one: irrelevant text."""
-    others = sorted((p for p in context.problems if p.id != problem.id), key=lambda p: p.id)
-    if not others:
-        raise ValueError("the condition swapped_cot needs at least two problems; raise --limit")
-    different = [p for p in others if not same_number(p.answer, problem.answer)]
-    other = _generator(context, problem, "swapped_cot").choice(different or others)
-    return Passage(problem.question, f" {other.solution}")
+    return Passage(problem.question, f" {another_problem(problem, context).solution}")
 
 
 @register
@@ -162,18 +159,63 @@ def generated(problem: Problem, context: Context) -> Passage:
     tokens = context.model.generate(prompt, room, MIN_NEW_TOKENS)
     text = context.model.decode(tokens)
     stated = stated_answer(text)
-    correct = stated is not None and same_number(stated, problem.answer)
+    correct = stated is not None and same_answer(stated, problem.answer)
     return Passage(problem.question, text, tokens=tuple(tokens), correct=correct)
 
 
-def _sentence(answer: str) -> str:
+def closing_sentence(answer: str) -> str:
+    """The sentence that states an answer."""
     return f" The answer is {answer}."
 
 
-def _steps(solution: str) -> list[str]:
-    """The lines of a solution before its last `####`, empty ones left out."""
-    lines = solution.rsplit(MARKER, 1)[0].splitlines()
-    return [line.strip() for line in lines if line.strip()]
+def another_problem(problem: Problem, context: Context) -> Problem:
+    """A random problem with a solution, and with another final answer if there is one."""
+    others = sorted((p for p in context.problems if p.id != problem.id and p.solution), key=lambda p: p.id)
+    if not others:
+        raise ValueError("the conditions swapped_cot and swapped_clean need at least two problems; raise --limit")
+    different = [p for p in others if not same_answer(p.answer, problem.answer)]
+    return seeded(context, problem, "swapped_cot").choice(different or others)
+
+
+def stop_token(problem: Problem, context: Context) -> int:
+    """The token of a full stop after a space."""
+    return context.model.encode(f"{problem.question} .")[-1]
+
+
+def shuffled_between_tags(
+    tokens: Sequence[int], passage: Passage, context: Context, generator: random.Random
+) -> list[int]:
+    """`tokens`, the first ones of the continuation of `passage`, in random order.
+
+    Those of `<think>` and `</think>` stay in place, and so does every other token on its side of them.
+    """
+    fixed: set[int] = set()
+    if TAG.search(passage.continuation):
+        text, (ids, start) = passage.question + passage.continuation, tokenise(context.model, passage)
+        places = token_places(context.model, text, ids)
+        for tag in TAG.finditer(text, len(passage.question)):
+            fixed |= {token - start for token in overlapping(places, *tag.span())}
+    ends = [*sorted(place for place in fixed if 0 <= place < len(tokens)), len(tokens)]
+    mixed: list[int] = []
+    for end in ends:
+        part = list(tokens[len(mixed) : end])
+        generator.shuffle(part)
+        mixed += [*part, *tokens[end : end + 1]]
+    return mixed
+
+
+def seeded(context: Context, problem: Problem, condition: str) -> random.Random:
+    """The random numbers of a condition for one problem."""
+    return random.Random(f"{context.seed} {condition} {problem.id}")
+
+
+def _solution(problem: Problem) -> str:
+    if not problem.solution:
+        raise ValueError(
+            "it has no worked solution, which this condition needs; name its column with --solution, "
+            "or measure only no_cot and generated"
+        )
+    return problem.solution
 
 
 def _cot_tokens(problem: Problem, context: Context) -> list[int]:
@@ -181,5 +223,5 @@ def _cot_tokens(problem: Problem, context: Context) -> list[int]:
     return ids[start:]
 
 
-def _generator(context: Context, problem: Problem, condition: str) -> random.Random:
-    return random.Random(f"{context.seed} {condition} {problem.id}")
+# Registers the conditions that end in the same sentence. At the end, because they are made of what stands above.
+from hf_analysis.text import same_sentence  # noqa: E402, F401

@@ -5,15 +5,15 @@ Found by characters: the fast tokenizer tells where each token stands in the tex
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hf_analysis.attention.passages import check_length
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.conditions import Context, cot_clean, tokenise
-from hf_analysis.text.problems import Problem, plain_number
+from hf_analysis.text.places import Places, overlapping, token_places
+from hf_analysis.text.problems import Problem
+from hf_analysis.text.values import plain_number
 
-ENDING = "The answer is "
 _NUMBER = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)", flags=re.ASCII)
 
 
@@ -66,47 +66,32 @@ def solution(model: LoadedModel, problem: Problem) -> Solution:
     text, start = passage.question + passage.continuation, len(passage.question)
     ids, n_question = tokenise(model, passage)
     check_length(problem, model, len(ids))
-    places = _offsets(model, text, ids)
-    ending = text.rindex(ENDING)
+    places = token_places(model, text, ids)
+    ending = len(text) - len(passage.ending.lstrip())
     lines, begin = [], start
     for line in text[start:ending].splitlines(keepends=True):
         lines.append(_ending_in(places, begin, begin + len(line), n_question))
         begin += len(line)
-    final = ending + len(ENDING)
+    final = len(text) - len(f"{problem.answer}.")
     return Solution(
         ids=tuple(ids),
         n_question=n_question,
         lines=tuple(line for line in lines if line),
         ending=_ending_in(places, ending, len(text), n_question),
-        final=_overlapping(places, final, final + len(problem.answer)),
+        final=overlapping(places, final, final + len(problem.answer)),
         numbers=_numbers(text, places),
     )
 
 
-def _numbers(text: str, places: Sequence[tuple[int, int]]) -> tuple[Number, ...]:
+def _numbers(text: str, places: Places) -> tuple[Number, ...]:
     found = []
     for match in _NUMBER.finditer(text):
-        value, tokens = plain_number(match.group()), _overlapping(places, *match.span())
+        value, tokens = plain_number(match.group()), overlapping(places, *match.span())
         if value is not None and tokens:
             found.append(Number(value, tokens))
     return tuple(found)
 
 
-def _overlapping(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, ...]:
-    """The tokens with any character in [start, end)."""
-    return tuple(i for i, (a, b) in enumerate(places) if a < end and b > start)
-
-
-def _ending_in(places: Sequence[tuple[int, int]], start: int, end: int, first: int) -> tuple[int, ...]:
+def _ending_in(places: Places, start: int, end: int, first: int) -> tuple[int, ...]:
     """The tokens of the continuation whose last character lies in [start, end): every token is in one line."""
     return tuple(i for i, (a, b) in enumerate(places) if i >= first and a < b and start <= b - 1 < end)
-
-
-def _offsets(model: LoadedModel, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Where each token of `text` stands, in characters."""
-    if not model.tokenizer.is_fast:
-        raise ValueError(f"{model.name} has a slow tokenizer, which does not say where its tokens stand in the text")
-    encoded = model.tokenizer(text, add_special_tokens=True, return_offsets_mapping=True)
-    if list(encoded["input_ids"])[: len(ids)] != list(ids):
-        raise ValueError(f"{model.name} reads the same text as different tokens; its numbers cannot be found")
-    return [(int(a), int(b)) for a, b in encoded["offset_mapping"]][: len(ids)]

@@ -48,7 +48,17 @@ class Entropy:
     revision: str | None = None
     """Revision of a hub model."""
     data: str = "builtin"
-    """builtin (GSM-symbolic), a .jsonl or .parquet file with question and answer, or a hub id: openai/gsm8k."""
+    """builtin (GSM-symbolic), a .jsonl, .json, .csv or .parquet file, or a hub id: openai/gsm8k, or with :CONFIG."""
+    split: str = "test"
+    """Split of a hub dataset."""
+    question: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Column with the question; found by itself if it is question, problem, prompt or messages."""
+    solution: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Column with the worked solution; found by itself if it is solution, rationale, completion or answer."""
+    answer: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Column with the final answer; without one it is read after ####, in \\boxed{} or after "the answer is"."""
+    cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Column that groups problems, such as a subject: intervals are then over groups, not over problems."""
     limit: int | None = None
     """Measure only the first problems (builtin data: how many to make, 24 by default)."""
     conditions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = (
@@ -58,7 +68,8 @@ class Entropy:
         "shuffled_tokens",
         "filler",
     )
-    """What follows the question: cot no_cot cot_clean shuffled_steps shuffled_tokens filler swapped_cot generated."""
+    """What follows the question: cot no_cot cot_clean shuffled_steps shuffled_tokens filler swapped_cot generated;
+    then the same sentence: swapped_clean prose_clean shuffled_steps_clean shuffled_tokens_clean filler_clean."""
     metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help=METRICS_HELP)] = DEFAULT_METRICS
     paper_mode: bool = False
     """Exactly the paper's two conditions, texts and reduction, and a count of its script's known defects."""
@@ -103,7 +114,10 @@ def main(arguments: Sequence[str]) -> None:
             raise ValueError(f"--threads must be at least 1, got {options.threads}")
         torch.set_num_threads(options.threads)
     check_directory(options.out, options.resume)
-    problems = load_problems(options.data, limit=options.limit, seed=options.seed, offline=options.offline)
+    problems = load_problems(
+        options.data, limit=options.limit, seed=options.seed, split=options.split, offline=options.offline,
+        question=options.question, answer=options.answer, solution=options.solution, cluster=options.cluster,
+    )  # fmt: skip
     asked = None if options.metrics == DEFAULT_METRICS else options.metrics
     request = Request(
         problems, conditions, options.seed, options.keep_tokens, options.paper_mode, batch_size=options.batch_size,
@@ -208,7 +222,7 @@ def _print(options: Entropy, found: Sequence[Effect]) -> None:
         Console().print(effect_table(found, title))
         print(f"Means over heads, paired by problem; each interval alone has its level, and there are {len(found)}.")
     else:
-        print("nothing to compare: an interval needs two conditions, and two problems that are not of one template")
+        print("nothing to compare: an interval needs two conditions, and two problems that are not of one cluster")
     print(f"rows, {FILE} and figures are in {options.out}")
     claim = "wen2024/fig6" if options.against is None else "wen2024/fig6-model"
     print(f"This describes this model on these problems. A verdict on the paper's claim: cotlens claims run {claim}")

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+import tyro
 from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
@@ -37,7 +38,15 @@ class Heads:
     model: str = "builtin"
     """builtin (SmolLM2-135M-Instruct), a directory, a .gguf file, or a hub id such as Qwen/Qwen2-7B."""
     data: str = "builtin"
-    """builtin (GSM-symbolic), a .jsonl or .parquet file with question and answer, or a hub id: openai/gsm8k."""
+    """builtin (GSM-symbolic), a .jsonl, .json, .csv or .parquet file, or a hub id: openai/gsm8k, or with :CONFIG."""
+    split: str = "test"
+    """Split of a hub dataset."""
+    question: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Column with the question, where it has no usual name."""
+    solution: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Column with the worked solution, where it has no usual name."""
+    answer: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Column with the final answer, where it has no usual name."""
     limit: int | None = None
     """Measure only the first problems (builtin data: how many to make, 24 by default)."""
     top: int = 5
@@ -60,7 +69,10 @@ def main(arguments: Sequence[str]) -> None:
     if options.top < 1:
         raise ValueError(f"--top {options.top}: need at least 1 head of each kind")
     check_directory(options.out, options.resume)
-    problems = load_problems(options.data, limit=options.limit, seed=options.seed, offline=options.offline)
+    problems = load_problems(
+        options.data, limit=options.limit, seed=options.seed, split=options.split, offline=options.offline,
+        question=options.question, answer=options.answer, solution=options.solution,
+    )  # fmt: skip
     print(f"loading {options.model}", flush=True)
     model = load_model(options.model, device=options.device, dtype=options.dtype, offline=options.offline)
     identity = {k: v for k, v in asdict(options).items() if k not in ("out", "resume", "offline", "top")}

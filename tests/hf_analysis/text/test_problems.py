@@ -7,19 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hf_analysis.text.answers import final_answer
 from hf_analysis.text.problems import (
     N_TEMPLATES,
     Problem,
-    final_answer,
     load_problems,
     paper_answer,
     paper_quirks,
-    plain_number,
-    same_number,
-    stated_answer,
     template_of,
-    without_annotations,
 )
+from hf_analysis.text.values import plain_number
 
 
 @pytest.mark.parametrize(
@@ -55,33 +52,6 @@ def test_plain_numbers(text, number):
 def test_thousands_separators_never_change_a_number(value):
     assert plain_number(f"{value:,}") == str(value)
     assert final_answer(f"Some 5 steps.\n#### {value:,}\n") == str(value)
-
-
-def test_the_last_marker_counts():
-    assert final_answer("#### 3\nno, wait\n#### 4") == "4"
-
-
-def test_annotations_are_removed_and_nothing_else():
-    assert without_annotations("2*3=<<2*3=6>>6 and 1 << 2") == "2*3=6 and 1 << 2"
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("so 3-4 = -1. The answer is $1,250.", "1250"),
-        ("5-3=2", "2"),
-        ("#### 8\nThanks for 2 questions", "8"),
-        ("The answer is not known, perhaps 3 or 4", "3"),
-        ("no digits", None),
-    ],
-)
-def test_stated_answers(text, number):
-    assert stated_answer(text) == number
-
-
-def test_equal_numbers():
-    assert same_number("2.50", "2.5")
-    assert not same_number("-10", "10")
 
 
 def test_the_papers_regex_truncates_and_is_counted():
@@ -121,7 +91,16 @@ def test_jsonl_and_parquet_give_the_same_problems(tmp_path):
         (json.dumps({"question": 3, "answer": "#### 1"}), "'question' must be a text"),
         (json.dumps({"question": " ", "answer": "#### 1"}), "'question' must be a text"),
         (json.dumps({"question": "q", "answer": "just 4"}), "no final '#### N'"),
-        (json.dumps({"question": "q", "answer": "#### four"}), "'four', expected a number"),
+        (json.dumps({"question": "q", "answer": "just 4"}), "the columns are question, answer: say which is which"),
+        (json.dumps({"question": "q", "answer": "#### "}), "expected an answer on one line"),
+        (json.dumps({"task": "q", "reply": "#### 1"}), "the columns are task, reply: say which is which"),
+        (json.dumps({"question": "q", "answer": True}), "'answer' must be a text"),
+        (json.dumps({"question": "q", "answer": ["1"]}), "'answer' must be a text"),
+        (json.dumps({"question": "q", "answer": "1", "id": "x cluster=y"}), "marks clusters"),
+        (json.dumps({"messages": [{"role": "user", "content": "q"}] * 2}), "several messages of the user"),
+        (json.dumps({"messages": [{"role": "system", "content": "s"}]}), "no message of a user"),
+        (json.dumps({"messages": [{"role": "assistant", "content": "#### 1"}]}), "no message of the user"),
+        (json.dumps({"messages": ["q"]}), "messages with role and content"),
         (json.dumps({"question": "\ud800", "answer": "#### 1"}), "lone surrogate"),
         ("[" * 100_000, "not a JSON object"),
     ],
@@ -133,6 +112,107 @@ def test_a_malformed_record_names_file_and_line(tmp_path, line, complaint):
         load_problems(str(path))
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+USER, ASSISTANT = {"role": "user", "content": "How many?"}, {"role": "assistant", "content": "One.\n#### 1"}
+LAYOUTS = [
+    ({"question": "How many?", "answer": "One.\n#### 1"}, {}, "One.\n#### 1", "1"),
+    ({"question": "How many?", "answer": "One.\n#### 1", "response": "Two."}, {}, "One.\n#### 1", "1"),
+    ({"problem": "How many?", "solution": "$\\boxed{\\frac{5}{2}}$."}, {}, "$\\boxed{\\frac{5}{2}}$.", "5/2"),
+    ({"problem": "How many?", "solution": "One.", "answer": "1"}, {}, "One.", "1"),
+    ({"problem": "How many?", "solution": "One.", "answer": 1}, {}, "One.", "1"),
+    ({"problem": "How many?", "solution": "One.", "answer": 1.0}, {}, "One.", "1"),
+    ({"prompt": "How many?", "completion": "One. The answer is 1."}, {}, "One. The answer is 1.", "1"),
+    ({"prompt": [USER], "completion": [ASSISTANT]}, {}, "One.\n#### 1", "1"),
+    ({"messages": [{"role": "system", "content": "Be brief."}, USER, ASSISTANT]}, {}, "One.\n#### 1", "1"),
+    ({"messages": [USER, {**ASSISTANT, "content": [{"type": "text", "text": "#### 7"}]}]}, {}, "#### 7", "7"),
+    (
+        {"conversations": [{"from": "human", "value": "How many?"}, {"from": "gpt", "value": "\\boxed{B}"}]},
+        {},
+        "\\boxed{B}",
+        "B",
+    ),
+    ({"question": "How many?", "answer": "7"}, {}, "", "7"),
+    ({"question": "How many?", "answer": 7}, {}, "", "7"),
+    ({"question": "How many?", "answer": "1 1/2"}, {}, "", "3/2"),
+    ({"question": "How many?", "solution": "By train.", "answer": "To Paris."}, {}, "By train.", "To Paris"),
+    (
+        {"q": "How many?", "steps": "One.", "n": "1,000"},
+        {"question": "q", "solution": "steps", "answer": "n"},
+        "One.",
+        "1000",
+    ),
+    ({"q": "How many?", "a": "One.\n#### 1"}, {"question": "q", "answer": "a"}, "One.\n#### 1", "1"),
+    ({"q": "How many?", "a": "a few"}, {"question": "q", "answer": "a"}, "", "a few"),
+    ({"question": "How many?", "rationale": "One.\nAnswer: B", "correct": "B"}, {}, "One.\nAnswer: B", "B"),
+]
+
+
+@pytest.mark.parametrize(("record", "names", "solution", "answer"), LAYOUTS)
+def test_records_as_people_have_them(tmp_path, record, names, solution, answer):
+    (tmp_path / "d.jsonl").write_text(json.dumps(record))
+    assert load_problems(str(tmp_path / "d.jsonl"), **names) == [Problem("d-00001", "How many?", solution, answer)]
+
+
+def test_options_of_a_multiple_choice_stand_in_the_question(tmp_path):
+    record = {"question": "Which?", "options": ["A)21", "B)30"], "rationale": "It is 30.", "correct": "B"}
+    (tmp_path / "d.json").write_text(json.dumps([record, {**record, "options": ["21", "30"]}]))
+    lettered, plain = load_problems(str(tmp_path / "d.json"))
+    assert lettered.question == "Which?\nA)21\nB)30"
+    assert plain.question == "Which?\nA) 21\nB) 30"
+    assert lettered.answer == plain.answer == "B"
+
+
+def test_every_kind_of_file_gives_the_same_problems(tmp_path):
+    table = [{"problem": 'A "b",\nc?', "solution": f"Line.\nMore, {i}.", "answer": str(i)} for i in range(3)]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, table)))
+    (tmp_path / "d.json").write_text(json.dumps(table))
+    pd.DataFrame(table).to_csv(tmp_path / "d.csv", index=False)
+    pd.DataFrame(table).to_csv(tmp_path / "d.tsv", index=False, sep="\t")
+    pd.DataFrame(table).to_parquet(tmp_path / "d.parquet")
+    found = [load_problems(str(tmp_path / f"d.{kind}")) for kind in ("jsonl", "json", "csv", "tsv", "parquet")]
+    assert len(found[0]) == 3
+    assert all(one == found[0] for one in found)
+    (tmp_path / "d.json").write_text(json.dumps({"version": 1, "data": table}))
+    assert load_problems(str(tmp_path / "d.json")) == found[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("d.json", "{", "not JSON in UTF-8"),
+        ("d.json", "3", "expected a list of records, got int"),
+        ("d.json", '[{"question": "q"}]', "record 1: 'answer' must be a text"),
+        ("d.csv", "question,answer\nq,1\nq\n", r"d\.csv, line 3: its number of fields"),
+        ("d.csv", 'question,answer\n"a\nb",1\n,2\n', r"d\.csv, line 4: 'question' must be a text"),
+        ("d.csv", "a,b\n1,2\n", r"line 2: 'question' must be .* the columns are a, b"),
+        ("d.csv", "question,answer\n", "holds no problem"),
+    ],
+)
+def test_a_damaged_file_names_itself(tmp_path, name, content, complaint):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=complaint) as caught:
+        load_problems(str(tmp_path / name))
+    assert "\n" not in str(caught.value)
+
+
+def test_clusters_by_a_column(tmp_path):
+    table = [
+        {**GOOD, "subject": subject, "level": level}
+        for subject, level in [("algebra", 1), ("geometry", 1), ("algebra", 2)]
+    ]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, table)))
+    by_subject = load_problems(str(tmp_path / "d.jsonl"), cluster="subject")
+    assert [template_of(p.id) for p in by_subject] == ["cluster algebra", "cluster geometry", "cluster algebra"]
+    assert len({p.id for p in by_subject}) == 3
+    by_level = load_problems(str(tmp_path / "d.jsonl"), cluster="level")
+    assert [template_of(p.id) for p in by_level] == ["cluster 1", "cluster 1", "cluster 2"]
+    with pytest.raises(
+        ValueError, match=r"line 1: 'topic' must be a text .* the columns are question, answer, subject"
+    ):
+        load_problems(str(tmp_path / "d.jsonl"), cluster="topic")
+    with pytest.raises(ValueError, match="built-in problems have no columns"):
+        load_problems("builtin", cluster="subject")
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):

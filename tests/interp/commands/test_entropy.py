@@ -180,3 +180,20 @@ def test_a_problem_that_cannot_be_measured_is_refused_before_any_is(tmp_path, ca
     assert main(["entropy", "--data", str(data), "--out", str(tmp_path / "x")]) == 2
     assert "problem long-00002: a passage of" in capsys.readouterr().err
     assert not list((tmp_path / "x").glob("problems/*"))
+
+
+def test_a_table_with_columns_of_its_own_and_clusters(tmp_path, capsys):
+    tiny = tiny_twin(load_model("builtin"), seed=0)
+    tiny.model.save_pretrained(tmp_path / "model")
+    tiny.tokenizer.save_pretrained(tmp_path / "model")
+    lines = [f"{i} and {i}?,Add them.,{2 * i},{'ab'[i % 2]}" for i in range(1, 5)]
+    (tmp_path / "sums.csv").write_text("\n".join(["task,how,result,kind", *lines]))
+    words = ["entropy", "--model", str(tmp_path / "model"), "--data", str(tmp_path / "sums.csv"), "--metrics", "min"]
+    words += ["--conditions", "cot_clean", "prose_clean"]
+    assert main([*words, "--out", str(tmp_path / "refused")]) == 2
+    assert "sums.csv, line 2: 'question' must be a text" in (said := capsys.readouterr().err)
+    assert "the columns are task, how, result, kind: say which is which with --question" in " ".join(said.split())
+    named = ["--question", "task", "--solution", "how", "--answer", "result", "--cluster", "kind"]
+    assert main([*words, *named, "--out", str(tmp_path / "run")]) == 0
+    found = read_effects(tmp_path / "run" / "effects.json")
+    assert {(e.n, e.unit, e.problems) for e in found} == {(2, "clusters", 4)}

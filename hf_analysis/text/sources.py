@@ -1,0 +1,111 @@
+"""Where do records come from? JSON lines, JSON, CSV and Parquet files, and datasets of the Hugging Face hub.
+
+Every record comes with its place in words ("problems.csv, line 7"), so that a complaint about it can name it.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Records = Iterator[tuple[str, Any]]
+"""(place, record)"""
+
+
+def records(source: str, split: str, offline: bool) -> Records:
+    """The records of a file, or of a dataset of the hub, such as openai/gsm8k or openai/gsm8k:main."""
+    path = Path(source)
+    if path.suffix.lower() in READERS:
+        if not path.is_file():
+            raise ValueError(f"--data {path}: no such file")
+        return READERS[path.suffix.lower()](path)
+    if path.exists():
+        raise ValueError(f"--data {source}: expected a {KINDS} file with questions and worked solutions")
+    return _hub(source, split, offline)
+
+
+def _jsonl(path: Path) -> Records:
+    with path.open("rb") as lines:
+        for n, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield f"{path}, line {n}", json.loads(line.decode("utf-8-sig" if n == 1 else "utf-8"))
+            except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+                raise ValueError(f"{path}, line {n}: not a JSON object in UTF-8 ({error})") from None
+
+
+def _json(path: Path) -> Records:
+    try:
+        found = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: not JSON in UTF-8 ({error}); one object in each line makes a .jsonl file"
+        ) from None
+    if isinstance(found, dict):  # {"data": [...]}, as some exports have it
+        lists = [value for value in found.values() if isinstance(value, list)]
+        found = lists[0] if len(lists) == 1 else found
+    if not isinstance(found, list):
+        raise ValueError(f"{path}: expected a list of records, got {type(found).__name__}")
+    for n, record in enumerate(found, start=1):
+        yield f"{path}, record {n}", record
+
+
+def _csv(path: Path) -> Records:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader, line = csv.DictReader(file, delimiter=delimiter, strict=True), 1
+        try:
+            for record in reader:
+                place, line = f"{path}, line {line + 1}", reader.line_num
+                if None in record or None in record.values():
+                    raise ValueError(f"{place}: its number of fields is not that of the header")
+                yield place, record
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ValueError(f"{path}, line {line + 1}: not CSV in UTF-8 ({error})") from None
+
+
+def _parquet(path: Path) -> Records:
+    import pyarrow.parquet as pq
+
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+        raise ValueError(f"{path}: not a readable Parquet file ({error})") from None
+    for n, record in enumerate(rows, start=1):
+        yield f"{path}, row {n}", record
+
+
+def _hub(name: str, split: str, offline: bool) -> Records:
+    import datasets
+    import huggingface_hub.constants
+
+    repository, _, configuration = name.partition(":")
+    if not configuration and repository.endswith("gsm8k"):
+        configuration = "main"
+    download = datasets.DownloadConfig(local_files_only=offline)
+    if offline:  # local_files_only alone still asks the hub whether the dataset has changed
+        huggingface_hub.constants.HF_HUB_OFFLINE = True
+        datasets.config.HF_HUB_OFFLINE = True
+    try:
+        found = datasets.load_dataset(repository, configuration or None, split=split, download_config=download)
+    except Exception as error:  # the library raises many kinds for one fact: the dataset is not to be had
+        raise ValueError(
+            f"--data {name}: neither a file nor a dataset of the hub that can be loaded "
+            f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}); "
+            f"pass a {KINDS} file, 'builtin', or OWNER/NAME:CONFIGURATION with --split"
+        ) from None
+    for n, record in enumerate(found, start=1):
+        yield f"{name} [{split}], record {n}", record
+
+
+READERS: dict[str, Callable[[Path], Records]] = {
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".json": _json,
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".parquet": _parquet,
+}
+KINDS = ".jsonl, .json, .csv or .parquet"
