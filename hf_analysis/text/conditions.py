@@ -34,6 +34,7 @@ class Passage:
     continuation: str
     tokens: tuple[int, ...] | None = None  # of the continuation, where the condition fixes tokens, not text
     correct: bool | None = None  # whether a generated continuation states the right answer
+    ending: str = ""  # the closing sentence " The answer is N.", with which the continuation ends, if it does
 
 
 @dataclass(frozen=True)
@@ -93,16 +94,16 @@ def cot(problem: Problem, context: Context) -> Passage:
 @register
 def no_cot(problem: Problem, context: Context) -> Passage:
     """Only the answer, as a sentence: the paper's text without CoT."""
-    if context.paper_mode:
-        return Passage(problem.question, _sentence(paper_answer(problem.solution)))
-    return Passage(problem.question, _sentence(problem.answer))
+    answer = paper_answer(problem.solution) if context.paper_mode else problem.answer
+    return Passage(problem.question, _sentence(answer), ending=_sentence(answer))
 
 
 @register
 def cot_clean(problem: Problem, context: Context) -> Passage:
     """The solution without annotations, ending in the sentence of `no_cot`: removes the format confound."""
     steps = "\n".join(_steps(without_annotations(problem.solution)))
-    return Passage(problem.question, f" {steps}{_sentence(problem.answer)}")
+    sentence = _sentence(problem.answer)
+    return Passage(problem.question, f" {steps}{sentence}", ending=sentence)
 
 
 @register

@@ -52,6 +52,9 @@ def test_cot_clean_ends_as_no_cot_does(llama, problems):
     for problem in problems:
         clean = made("cot_clean", problem, ctx).continuation
         assert clean.endswith(made("no_cot", problem, ctx).continuation)
+        assert {made(name, problem, ctx).ending for name in ("cot_clean", "no_cot")} == {
+            f" The answer is {problem.answer}."
+        }
         assert "<<" not in clean
         assert "####" not in clean
     assert made("cot_clean", problems[0], ctx).continuation == " She has 3+4=7 apples. The answer is 7."
