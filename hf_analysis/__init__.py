@@ -14,6 +14,8 @@ intercepting                         your own function in place of a model's att
 measure_heads                        which heads are of a known kind: induction, sink, copying, ...
 knocked_out, ablated                 contexts: a model that cannot attend along some edges, or lacks some heads
 Passage, Context, register_condition what a model may read after the question, and how yours becomes known
+Selection, register_scope            over which of its tokens statistics are reduced, and how yours becomes known
+permuted, untrained                  baselines: the same model with its weights shuffled, or fresh ones
 
 Names are imported when they are first used.
 """
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
     from hf_analysis.causal.knockout import knocked_out
     from hf_analysis.measurement.heads import measure_heads
     from hf_analysis.measurement.measure import measure
+    from hf_analysis.models.baselines import permuted, untrained
     from hf_analysis.models.loading import LoadedModel, load_model
     from hf_analysis.text.conditions import Context, Passage
     from hf_analysis.text.conditions import register as register_condition
     from hf_analysis.text.problems import Problem, load_problems
+    from hf_analysis.text.scopes import Selection, register_scope
 
 __all__ = [
     "Context",
@@ -40,6 +44,7 @@ __all__ = [
     "Passage",
     "Problem",
     "Recording",
+    "Selection",
     "ablated",
     "intercepting",
     "knocked_out",
@@ -47,8 +52,11 @@ __all__ = [
     "load_problems",
     "measure",
     "measure_heads",
+    "permuted",
     "record",
     "register_condition",
+    "register_scope",
+    "untrained",
 ]
 __getattr__, __dir__ = lazy_names(
     __name__,

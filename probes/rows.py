@@ -94,10 +94,15 @@ def setting(**values: int | float | str) -> str:
     return " ".join(f"{name}={values[name]}" for name in sorted(values))
 
 
+def words(text: str) -> dict[str, str]:
+    """What a `setting` says: `words("k=3 n=30")` is {"k": "3", "n": "30"}."""
+    return dict(pair.split("=", 1) for pair in text.split())
+
+
 def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
     """`rows` with one more column for each name in `setting`, numbers as numbers."""
     codes, texts = pd.factorize(rows["setting"])
-    columns = pd.DataFrame([dict(pair.split("=", 1) for pair in text.split()) for text in texts])
+    columns = pd.DataFrame([words(text) for text in texts])
     taken = sorted(set(columns) & set(rows))
     if taken:
         raise ValueError(f"the setting {texts[0]!r} names {taken}, which are columns of their own: fill those")

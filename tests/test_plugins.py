@@ -9,6 +9,7 @@ import pytest
 
 from hf_analysis.text.conditions import CONDITIONS, Passage, find_condition
 from hf_analysis.text.conditions import register as register_condition
+from hf_analysis.text.scopes import SCOPES, Selection, TokenCounts, find_scope
 from interp.core.claim import CLAIMS, Claim, Item, Scale, find_claims, load_claims
 from interp.core.claim import register as register_claim
 from interp.core.judging import mean_over
@@ -52,6 +53,13 @@ from probes.attention.statistics import register
 def outside_mass(sink_mass):
     return 1 - sink_mass
 """
+SCOPE = """
+from hf_analysis import Selection, register_scope
+
+@register_scope("outside_last", label="the last token")
+def last(text):
+    return Selection(range(text.n - 1, text.n))
+"""
 TASK_AND_CONDITION = '''
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +91,7 @@ def untouched(monkeypatch):
     load_tasks()
     load_claims()
     load_statistics()
-    registries: list[dict] = [TASKS, CONDITIONS, CLAIMS, STATISTICS, plugins._FOUND]
+    registries: list[dict] = [TASKS, CONDITIONS, SCOPES, CLAIMS, STATISTICS, plugins._FOUND]
     for registry in registries:
         for name, value in list(registry.items()):  # so that monkeypatch restores what the test replaces
             monkeypatch.setitem(registry, name, value)
@@ -130,6 +138,13 @@ def test_a_statistic_is_found_by_an_entry_point_alone(install):
     assert find_metric("outside_mass_mean").label == "mean of the mass outside"
     with pytest.raises(ValueError, match=r"unknown metric 'nothing'.*outside_mass_mean"):
         find_metric("nothing")
+
+
+def test_a_scope_is_found_by_an_entry_point_alone(install):
+    install(outside_scope=SCOPE)
+    assert find_scope("outside_last").selection(TokenCounts(9, 4)) == Selection(range(8, 9))
+    with pytest.raises(ValueError, match=r"unknown scope 'nowhere'.*outside_last"):
+        find_scope("nowhere")
 
 
 def test_a_condition_is_found_by_an_entry_point_alone(install):

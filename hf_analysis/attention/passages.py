@@ -1,7 +1,7 @@
 """From a problem to the row statistics of its passages: tokens, packed rows, forward passes within memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from hf_analysis.measurement.reductions import PassageRows, passage_rows
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.conditions import Context, Passage, find_condition, tokenise
 from hf_analysis.text.problems import Problem
+from hf_analysis.text.scopes import TokenCounts, ending_tokens
 from probes.rows import setting
 
 
@@ -23,16 +24,18 @@ class Prepared:
     conditions: tuple[str, ...]
     passages: tuple[Passage, ...]
     ids: tuple[tuple[int, ...], ...]
-    n_question: tuple[int, ...]
+    counts: tuple[TokenCounts, ...]
     rows: tuple[Row, ...]  # one packed row, or one per condition
     layout: str  # why
 
     def facts(self) -> dict[str, Any]:
-        """How many tokens went through the model, and how many would have without sharing."""
+        """How many tokens went through the model, and how many would have without sharing; what was read."""
+        texts = zip(self.conditions, self.passages, self.counts)
         return {
             "forwarded_tokens": sum(len(row.ids) for row in self.rows),
             "unshared_tokens": sum(len(ids) for ids in self.ids),
             "layout": self.layout,
+            "passages": [{"condition": c, **asdict(passage), "tokens_of": asdict(n)} for c, passage, n in texts],
         }
 
 
@@ -42,7 +45,7 @@ class Tokenised:
 
     passage: Passage
     ids: tuple[int, ...]
-    n_question: int
+    counts: TokenCounts
 
 
 def tokenised(problem: Problem, conditions: Iterable[str], context: Context) -> dict[str, Tokenised]:
@@ -53,7 +56,8 @@ def tokenised(problem: Problem, conditions: Iterable[str], context: Context) -> 
         for name in conditions:
             passage = find_condition(name)(problem, context)
             ids, n_question = tokenise(model, passage)
-            found[name] = Tokenised(passage, tuple(ids), n_question)
+            n_ending = ending_tokens(model, passage, tuple(ids))
+            found[name] = Tokenised(passage, tuple(ids), TokenCounts(len(ids), n_question, n_ending))
     except ValueError as error:
         raise ValueError(f"problem {problem.id}: {error}") from error
     check_length(problem, model, max(len(one.ids) for one in found.values()))
@@ -68,8 +72,8 @@ def prepare(problem: Problem, found: Mapping[str, Tokenised], model: LoadedModel
         whole = rows_of(ids, share=True)
         possible, layout = sharing(model.model.config.get_text_config(), len(whole[0].ids))
         chosen = whole if possible else chosen
-    passages, n_question = zip(*((one.passage, one.n_question) for one in found.values()))
-    return Prepared(problem, tuple(found), passages, ids, n_question, tuple(chosen), layout)
+    passages, counts = zip(*((one.passage, one.counts) for one in found.values()))
+    return Prepared(problem, tuple(found), passages, ids, counts, tuple(chosen), layout)
 
 
 def check_length(problem: Problem, model: LoadedModel, n_tokens: int) -> None:
@@ -127,5 +131,5 @@ def _passages(item: Prepared, recorded: Sequence[tuple[Recording, int]]) -> list
         recording, place = recorded[row]
         where = item.rows[row].passage(branch)
         correct = "" if passage.correct is None else setting(correct=int(passage.correct))
-        result.append(passage_rows(recording, place, where, condition, correct, item.ids[i], item.n_question[i]))
+        result.append(passage_rows(recording, place, where, condition, correct, item.ids[i], item.counts[i]))
     return result

@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from hf_analysis.attention.passages import BatchedRecorder, Prepared, Tokenised, prepare, tokenised
-from hf_analysis.measurement.reductions import PAPER_SCOPES, SCOPES, reduce_problem, token_table
+from hf_analysis.measurement.reductions import reduce_problem, token_table
 from hf_analysis.measurement.request import Request
 from hf_analysis.measurement.store import Store, fingerprint
 from hf_analysis.models.loading import LoadedModel
@@ -41,10 +41,13 @@ class Measured:
 class Measurer:
     """A model that measures groups of problems of one request."""
 
-    def __init__(self, model: LoadedModel, request: Request, run: str | None = None) -> None:
+    def __init__(
+        self, model: LoadedModel, request: Request, run: str | None = None, author: LoadedModel | None = None
+    ) -> None:
+        """`author` writes what is generated, if it is not the model itself."""
         self.model, self.request = model, request
         self.run = model.name if run is None else run
-        self.context = Context(request.problems, request.seed, model, request.paper_mode)
+        self.context = Context(request.problems, request.seed, author or model, request.paper_mode)
         self.size = request.batch_size or (8 if model.device.type == "cuda" else 1)
         self.recorder = BatchedRecorder(model, self.size, request.statistics)
         self._tokenised: dict[int, dict[str, Tokenised]] = {}  # until the problem is measured
@@ -70,10 +73,10 @@ class Measurer:
             if item.problem in request.kept:
                 texts = [[self.model.decode([token]) for token in passage] for passage in item.ids]
                 tokens = token_table(item.problem.id, found, texts)
-            scopes = PAPER_SCOPES if request.paper_mode else SCOPES
-            reduced = reduce_problem(self.run, item.problem.id, found, request.metrics, scopes)
-            facts = {**item.facts(), "paths": self.recorder.computations}
-            results.append(Measured(item.problem, reduced, facts, tokens))
+            asked = (request.metrics, request.scopes, request.matched)
+            reduced = reduce_problem(self.run, item.problem.id, found, *asked)
+            facts = {**item.facts(), "paths": self.recorder.computations, "set_aside": list(reduced.set_aside)}
+            results.append(Measured(item.problem, reduced.rows, facts, tokens))
         return results
 
     def _prepared(self, i: int) -> Prepared:
@@ -98,6 +101,8 @@ def measure(
     paper_mode: bool = False,
     share: bool = True,
     metrics: Sequence[str] | None = None,
+    scopes: Sequence[str] | None = None,
+    pairs: Sequence[tuple[str, str]] | None = None,
     run: str | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
@@ -105,10 +110,12 @@ def measure(
 
     `batch_size` counts problems (default: 1 on a CPU, 8 on a GPU, halved when memory runs out); `share=False`
     computes every passage on its own. `metrics` are names of `probes.attention.statistics` (default: its
-    DEFAULT_METRICS). `progress(done, total, problem_id)` is called after every problem.
+    DEFAULT_METRICS), `scopes` those of `hf_analysis.text.scopes` (default: its DEFAULT_SCOPES). What depends on a
+    pair of conditions is computed for all pairs, or for those in `pairs`, in no order.
+    `progress(done, total, problem_id)` is called after every problem.
     `run` names the run in the table (default: the model's name).
     """
-    request = Request(problems, conditions, seed, keep_tokens, paper_mode, share, batch_size, metrics)
+    request = Request(problems, conditions, seed, keep_tokens, paper_mode, share, batch_size, metrics, scopes, pairs)
     measurer = Measurer(model, request, run)
     identity, groups = measurer.begin()
     return collect(request, identity, groups, lambda missing: map(measurer.measured, missing), out, resume, progress)

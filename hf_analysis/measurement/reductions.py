@@ -1,13 +1,14 @@
 """What is reported of a passage? The rows of the measurement table, from the row statistics of its tokens.
 
 Metrics are those of `probes.attention.statistics`: per layer and head, a statistic reduced over the tokens of a scope
-that see at least two keys. Length-matched reductions are expectations over a random subset of m tokens, where m is
-the smallest number of tokens in that scope among the measured conditions of the same problem.
-Scopes: `all` tokens; `answer`, the tokens after the question.
+(`hf_analysis.text.scopes`) on which it is defined. Length-matched reductions are expectations over a random subset of
+m tokens. They, and scopes of m tokens, depend on the pair of texts that are compared; `measurement.pairs` says which
+rows there are of a pair.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,14 +17,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hf_analysis.attention.recorder import Recording
+from hf_analysis.measurement.pairs import pair_setting
+from hf_analysis.text.scopes import Scope, Selection, TokenCounts, find_scope
 from probes import rows
-from probes.attention.entropy import n_defined, reduced, with_two_keys
-from probes.attention.statistics import find_metric
+from probes.attention.entropy import LENGTH_MATCHED, reduced, with_two_keys
+from probes.attention.statistics import Metric, find_metric
 
-SCOPES = ("all", "answer")
-PAPER_SCOPES = ("all",)
 TOKEN_STATISTIC = "normalised_entropy"
 """What is kept token by token."""
+WINDOW_VALUES = 2**22
+"""Values of overlapping windows in memory at once; `nanquantile` takes at most four times as many."""
+Pairs = Collection[frozenset[str]]
+"""Pairs of conditions, in no order."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +38,34 @@ class PassageRows:
     condition: str
     setting: str
     ids: tuple[int, ...]
-    n_question: int
+    counts: TokenCounts
     values: Mapping[str, Float[Tensor, "layer head pos"]]
     """By statistic; NaN for tokens that see fewer than two keys."""
 
-    def scoped(self, statistic: str, scope: str) -> Float[Tensor, "layer head in_scope"]:
-        """The values of the tokens in `scope`."""
-        return self.values[statistic][..., slice(None) if scope == "all" else slice(self.n_question, None)]
+    def within(self, statistic: str, part: Selection) -> Float[Tensor, "layer head in_part"]:
+        """The values of the tokens of a part, without those that have none, which are the first of a text."""
+        values = self.values[statistic][..., part.tokens.start : part.tokens.stop]
+        return values[..., ~values[0, 0].isnan()]
+
+
+class Cell(NamedTuple):
+    """One metric of one passage in one scope."""
+
+    condition: str
+    setting: str
+    metric: str
+    scope: str
+    n_tokens: int
+    values: Float[Tensor, "layer head"]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What one problem is reduced to."""
+
+    rows: pd.DataFrame
+    set_aside: tuple[str, ...]
+    """Scopes of identical tokens in which its passages differ: no rows there."""
 
 
 def passage_rows(
@@ -49,29 +75,115 @@ def passage_rows(
     condition: str,
     setting: str,
     ids: Sequence[int],
-    n_question: int,
+    counts: TokenCounts,
 ) -> PassageRows:
     """The part of `recording` that belongs to the passage at the places `where` of batch row `row`."""
     n_visible = recording.n_visible[:, row].index_select(-1, where)
     cut = {name: part[:, row].index_select(-1, where) for name, part in recording.values.items()}
     values = {name: with_two_keys(part, n_visible) for name, part in cut.items()}
-    return PassageRows(condition, setting, tuple(ids), n_question, values)
+    return PassageRows(condition, setting, tuple(ids), counts, values)
 
 
 def reduce_problem(
-    run: str, unit: str, passages: Sequence[PassageRows], metrics: Sequence[str], scopes: Sequence[str] = SCOPES
-) -> pd.DataFrame:
-    """All rows of one problem: every metric of every passage in every scope."""
-    found = [find_metric(name) for name in metrics]
-    cells = []
-    for scope in scopes:
-        names = {metric.statistic.name for metric in found}
-        matched = {name: min(n_defined(p.scoped(name, scope)) for p in passages) for name in names}
+    run: str,
+    unit: str,
+    passages: Sequence[PassageRows],
+    metrics: Sequence[str],
+    scopes: Sequence[str],
+    pairs: Pairs | None = None,
+) -> Reduced:
+    """All rows of one problem: every metric of every passage in every scope.
+
+    What depends on a pair of conditions is computed for those in `pairs`; None: for all.
+    """
+    asked = [find_metric(name) for name in metrics]
+    cells: list[Cell] = []
+    set_aside = []
+    for name in scopes:
+        scope = find_scope(name)
+        if scope.identical and not _identical(scope, passages):
+            set_aside.append(name)
+            continue
         for passage in passages:
-            for metric in found:
-                values = passage.scoped(metric.statistic.name, scope)
-                by_head = reduced(metric.reduction, values, matched[metric.statistic.name])
-                cells.append((passage.condition, passage.setting, metric.name, scope, n_defined(values), by_head))
+            others = [p for p in passages if p is not passage and _is_pair(passage, p, pairs)]
+            cells += (_of_pairs if scope.paired else _of_passage)(passage, others, scope, asked)
+    return Reduced(_table(run, unit, cells), tuple(set_aside))
+
+
+def _identical(scope: Scope, passages: Sequence[PassageRows]) -> bool:
+    """Whether all passages that have a part in scope have the same tokens there, at least one."""
+    parts = [(passage, scope.selection(passage.counts)) for passage in passages]
+    tokens = {p.ids[part.tokens.start : part.tokens.stop] for p, part in parts if part is not None}
+    return () not in tokens and len(tokens) <= 1
+
+
+def _is_pair(first: PassageRows, second: PassageRows, pairs: Pairs | None) -> bool:
+    return pairs is None or frozenset((first.condition, second.condition)) in pairs
+
+
+def _of_passage(
+    passage: PassageRows, others: Sequence[PassageRows], scope: Scope, metrics: Sequence[Metric]
+) -> Iterator[Cell]:
+    """Metrics over the tokens in scope; the length-matched ones also at the length of every shorter passage."""
+    part = scope.selection(passage.counts)
+    if part is None:
+        return
+    for metric in metrics:
+        values = passage.within(metric.statistic.name, part)
+        n, place = values.shape[-1], (metric.name, scope.name)
+        if metric.reduction not in LENGTH_MATCHED or part.window is not None:
+            yield Cell(passage.condition, passage.setting, *place, n, _over(metric.reduction, values, part))
+            continue
+        lengths = {
+            other.condition: other.within(metric.statistic.name, theirs).shape[-1]
+            for other in others
+            if (theirs := scope.selection(other.counts)) is not None
+        }
+        at: dict[int, Tensor] = {}
+        for against, m in _lengths(n, lengths).items():
+            if m not in at:
+                at[m] = reduced(metric.reduction, values, m)
+            yield Cell(passage.condition, pair_setting(passage.setting, m, against), *place, n, at[m])
+
+
+def _of_pairs(
+    passage: PassageRows, others: Sequence[PassageRows], scope: Scope, metrics: Sequence[Metric]
+) -> Iterator[Cell]:
+    """Metrics over the tokens that a scope of m tokens chooses: for each shorter passage, and for the others."""
+    sizes = _lengths(passage.counts.n_answer, {other.condition: other.counts.n_answer for other in others})
+    parts = {m: scope.selection(passage.counts, m) for m in set(sizes.values())}
+    for metric in metrics:
+        at: dict[int, tuple[int, Tensor]] = {}
+        for against, m in sizes.items():
+            part = parts[m]
+            if part is None:
+                continue
+            if m not in at:
+                values = passage.within(metric.statistic.name, part)
+                at[m] = values.shape[-1], _over(metric.reduction, values, part)
+            yield Cell(passage.condition, pair_setting(passage.setting, m, against), metric.name, scope.name, *at[m])
+
+
+def _lengths(n: int, others: Mapping[str, int]) -> dict[str | None, int]:
+    """At which lengths a text of n tokens is compared: that of each shorter one by name; its own for the others."""
+    shorter: dict[str | None, int] = {name: m for name, m in others.items() if m < n}
+    return shorter if others and len(shorter) == len(others) else {None: n, **shorter}
+
+
+def _over(
+    reduction: str, values: Float[Tensor, "layer head in_part"], part: Selection
+) -> Float[Tensor, "layer head"]:
+    """The reduction over a part of a passage, or its mean over all windows of it, a few heads at a time."""
+    if part.window is None or part.window >= values.shape[-1]:
+        return reduced(reduction, values)
+    windows = values.flatten(0, 1).unfold(-1, part.window, 1)  # [head place window]
+    blocks = windows.split(max(1, WINDOW_VALUES // windows[0].numel()))
+    return torch.cat([reduced(reduction, block).mean(-1) for block in blocks]).view(values.shape[:2])
+
+
+def _table(run: str, unit: str, cells: Sequence[Cell]) -> pd.DataFrame:
+    if not cells:
+        return rows.concat([])
     condition, setting, metric, scope, n_tokens, values = zip(*cells)
     n_layers, n_heads = values[0].shape
     each = n_layers * n_heads
@@ -103,7 +215,7 @@ def token_table(unit: str, passages: Sequence[PassageRows], texts: Sequence[Sequ
                 "head": head,
                 "position": position,
                 "token": np.asarray(tokens, dtype=object)[position],
-                "part": np.where(position < passage.n_question, "question", "answer"),
+                "part": np.where(position < passage.counts.n_question, "question", "answer"),
                 "value": entropy.double().numpy().reshape(-1),
             }
         )

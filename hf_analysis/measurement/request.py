@@ -7,6 +7,7 @@ from functools import cached_property
 from hf_analysis.measurement.reductions import TOKEN_STATISTIC
 from hf_analysis.text.conditions import find_condition
 from hf_analysis.text.problems import Problem
+from hf_analysis.text.scopes import DEFAULT_SCOPES, PAPER_SCOPES, find_scope
 from probes.attention.statistics import DEFAULT_METRICS, find_metric, statistics_of
 
 PAPER_CONDITIONS = ("cot", "no_cot")
@@ -28,6 +29,10 @@ class Request:
     """Problems per forward pass; None: 1 on a CPU, 8 on a GPU."""
     asked_metrics: Sequence[str] | None = None
     """Names of `probes.attention.statistics`; None: the usual ones, or the paper's in paper mode."""
+    asked_scopes: Sequence[str] | None = None
+    """Names of `hf_analysis.text.scopes`; None: the usual ones, or the paper's in paper mode."""
+    pairs: Sequence[tuple[str, str]] | None = None
+    """Pairs of conditions whose own numbers (equal length, m tokens) are computed; None: all."""
 
     def __post_init__(self) -> None:
         for name in self.conditions:
@@ -42,6 +47,7 @@ class Request:
             raise ValueError(f"metrics {list(self.metrics)}: need at least one, and none twice")
         if self.paper_mode and tuple(self.metrics) != PAPER_METRICS:
             raise ValueError(f"paper mode measures the metric min, got {' '.join(self.metrics)}")
+        self._check_scopes()
         if not self.problems:
             raise ValueError("no problem to measure")
         if len({problem.id for problem in self.problems}) != len(self.problems):
@@ -50,6 +56,17 @@ class Request:
             raise ValueError(f"keep_tokens {self.keep_tokens}: need 0 or more")
         if self.batch_size is not None and self.batch_size < 1:
             raise ValueError(f"batch size {self.batch_size}: need at least 1")
+
+    def _check_scopes(self) -> None:
+        for name in self.scopes:
+            find_scope(name)
+        if not self.scopes or len(set(self.scopes)) != len(self.scopes):
+            raise ValueError(f"scopes {list(self.scopes)}: need at least one, and none twice")
+        if self.paper_mode and tuple(self.scopes) != PAPER_SCOPES:
+            raise ValueError(f"paper mode measures the scope all, got {' '.join(self.scopes)}")
+        for pair in self.pairs or ():
+            if len(set(pair)) != 2 or not set(pair) <= set(self.conditions):
+                raise ValueError(f"pair {tuple(pair)}: need two of the conditions {' '.join(self.conditions)}")
 
     @cached_property
     def kept(self) -> list[Problem]:
@@ -61,6 +78,17 @@ class Request:
         """What is reported."""
         usual = PAPER_METRICS if self.paper_mode else DEFAULT_METRICS
         return usual if self.asked_metrics is None else tuple(self.asked_metrics)
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Over which tokens."""
+        usual = PAPER_SCOPES if self.paper_mode else DEFAULT_SCOPES
+        return usual if self.asked_scopes is None else tuple(self.asked_scopes)
+
+    @cached_property
+    def matched(self) -> frozenset[frozenset[str]] | None:
+        """The pairs of conditions whose own numbers are computed; None: all."""
+        return None if self.pairs is None else frozenset(map(frozenset, self.pairs))
 
     @property
     def statistics(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 out/fingerprint.json             what is measured; a resume that would measure something else is refused
 out/problems/<problem>.parquet   the rows of one finished problem, written whole before the next begins
 out/tokens/<problem>.parquet     its per-token entropies, for the first `keep_tokens` problems
-out/rows.parquet, out/tokens.parquet, out/measurement.json    at the end
+out/rows.parquet, out/tokens.parquet, out/passages.jsonl, out/measurement.json    at the end
 """
 
 import hashlib
@@ -24,6 +24,8 @@ from probes.base.atomic import remove_leftovers, write_file, write_json
 from probes.base.identity import admit
 
 FINGERPRINT = "fingerprint.json"
+PASSAGES = "passages.jsonl"
+"""Every text by problem and condition, with how its tokens are divided (`tokens_of`)."""
 
 
 def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any]:
@@ -40,7 +42,9 @@ def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any
         "keep_tokens": request.keep_tokens,
         "paper_mode": request.paper_mode,
         "share": request.share,
+        "scopes": list(request.scopes),
         **({} if usual else {"metrics": list(request.metrics)}),
+        **({} if request.pairs is None else {"pairs": sorted(map(sorted, request.pairs))}),
     }
 
 
@@ -85,7 +89,7 @@ class Store:
         write_file(path, lambda temporary: table.to_parquet(temporary, index=False))
 
     def write(self, problem: Problem, table: pd.DataFrame, facts: dict[str, Any]) -> None:
-        """Marks `problem` as finished; pandas stores `facts` in the file's metadata."""
+        """Marks `problem` as finished; pandas stores `facts`, its texts among them, in the file's metadata."""
         table.attrs = {**facts}
         rows.write(self._file("problems", problem), table)
         self.done.add(problem.id)
@@ -107,11 +111,25 @@ class Store:
             "layouts": sorted({fact["layout"] for fact in facts}),
             "paths": sorted({path for fact in facts for path in fact["paths"]}),
         }
+        self._write_passages(facts)
+        counted = {scope: sum(scope in fact.get("set_aside", ()) for fact in facts) for scope in self.request.scopes}
+        summary["set_aside"] = {scope: n for scope, n in counted.items() if n}
         if self.request.paper_mode:
             summary["paper_quirks"] = paper_quirks(self.problems)
         write_json(self.out / "measurement.json", summary)
         rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
         return merged
+
+    def _write_passages(self, facts: Sequence[dict[str, Any]]) -> None:
+        """Every text that was read, one line of JSON each, in ASCII: nothing in a text can end its line."""
+        lines = [
+            json.dumps({"problem": problem.id, **passage}) + "\n"
+            for problem, fact in zip(self.problems, facts)
+            for passage in fact.get("passages", ())
+        ]
+        if lines:
+            text = "".join(lines)
+            write_file(self.out / PASSAGES, lambda temporary: Path(temporary).write_text(text, encoding="ascii"))
 
     def _facts(self, problem: Problem, table: pd.DataFrame) -> dict[str, Any]:
         if not table.attrs.keys() >= {"forwarded_tokens", "unshared_tokens", "layout", "paths"}:

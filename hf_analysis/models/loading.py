@@ -3,7 +3,6 @@
 Weights are read from safetensors or GGUF only, never from a pickle. Code from the hub runs only if asked.
 """
 
-import copy
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,16 +152,6 @@ def require_same_tokenizer(first: LoadedModel, second: LoadedModel) -> None:
             f"{first.name} and {second.name} have different tokenizers, so their entropies are over different "
             "tokens; compare two models with the same tokenizer"
         )
-
-
-def untrained_twin(loaded: LoadedModel, seed: int) -> LoadedModel:
-    """The same architecture and tokenizer with freshly initialised weights."""
-    from transformers import AutoModelForCausalLM
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        fresh = AutoModelForCausalLM.from_config(copy.deepcopy(loaded.model.config), dtype=loaded.model.dtype)
-    return LoadedModel(f"untrained {loaded.name}", fresh.to(loaded.device).eval(), loaded.tokenizer)
 
 
 def tiny_twin(loaded: LoadedModel, seed: int) -> LoadedModel:

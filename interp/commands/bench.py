@@ -20,6 +20,8 @@ class Bench:
     """What to time."""
     json: Path | None = None
     """Also write the results as JSON to this file."""
+    quick: bool = False
+    """Only short texts: of entropy, 256 and 1,024 tokens."""
     threads: int | None = None
     """Threads for every contender; by default 1 for training and patching, 2 for entropy."""
 
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError(f"--threads must be at least 1, got {options.threads}")
     records = []
     if options.what in ("entropy", "all"):
-        records += _entropy(options.threads or 2)
+        records += _entropy(options.threads or 2, options.quick)
     if options.what in ("train", "all"):
         records += _train(options.threads or 1)
     if options.what in ("patching", "all"):
@@ -40,12 +42,13 @@ def main(arguments: Sequence[str]) -> None:
         write_json(options.json, records)
 
 
-def _entropy(threads: int) -> list[dict]:
+def _entropy(threads: int, quick: bool) -> list[dict]:
     from interp.bench import entropy
 
-    print(f"exact entropies of every head, built-in model, batch 1, {threads} thread(s)", flush=True)
+    print(f"every statistic of every head, built-in model, batch 1, {threads} thread(s)", flush=True)
     records = []
-    for record in _shown(entropy.run(threads=threads), records):
+    lengths = entropy.SHORT if quick else entropy.LENGTHS
+    for record in _shown(entropy.run(lengths=lengths, threads=threads), records):
         memory, eager = record["peak_over_bare"], record["eager_over_this"]
         parts = [f"{record['seconds']:7.2f} s", f"{record['over_bare']:5.2f}x the bare forward"]
         if memory is not None:

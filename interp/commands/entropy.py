@@ -13,15 +13,19 @@ from rich.console import Console
 
 from hf_analysis.measurement.measure import Measurer, collect
 from hf_analysis.measurement.request import PAPER_CONDITIONS, Request
+from hf_analysis.measurement.store import PASSAGES
+from hf_analysis.models.baselines import BASELINES
 from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer
 from hf_analysis.text.problems import load_problems
+from hf_analysis.text.scopes import DEFAULT_SCOPES, SCOPES
 from interp.cli import parse
 from interp.console import progress
-from interp.core.effects import AGAINST, FILE, Effect, effect_table, effects, write_effects
+from interp.core.effects import AGAINST, FILE, HEADS, Effect, effect_table, effects, write_effects, write_heads
 from interp.core.reproduce import chosen, command
 from interp.core.runs import check_directory, run_directory
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS, known_metrics
+from probes.base.atomic import read_json
 
 NOT_THE_RUN = ("out", "resume", "offline", "engine", "address", "actors", "actor_gpus")
 """Options that say where and how to measure, not what."""
@@ -29,6 +33,12 @@ METRICS_HELP = (
     "What is measured of every head, a statistic and how it is reduced over tokens: "
     f"{' '.join(known_metrics(plugins=False))}, and those of plug-ins."
 )
+SCOPES_HELP = (
+    f"Over which tokens: {'; '.join(f'{name}, {scope.label}' for name, scope in SCOPES.items())}; those of plug-ins. "
+    "first and window compare every pair at its own m tokens, so they have many rows."
+)
+BASELINE = "baseline "
+"""Before the name of a baseline, where a model's name is expected."""
 Measure = Callable[[str, Path, str], pd.DataFrame]
 """(model, directory, prefix of the run's name) -> rows, which are also in the directory."""
 
@@ -71,10 +81,13 @@ class Entropy:
     """What follows the question: cot no_cot cot_clean shuffled_steps shuffled_tokens filler swapped_cot generated;
     then the same sentence: swapped_clean prose_clean shuffled_steps_clean shuffled_tokens_clean filler_clean."""
     metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help=METRICS_HELP)] = DEFAULT_METRICS
+    scopes: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help=SCOPES_HELP)] = DEFAULT_SCOPES
     paper_mode: bool = False
     """Exactly the paper's two conditions, texts and reduction, and a count of its script's known defects."""
     against: str | None = None
     """Also measure this second model on the same text, and compare the two under every condition."""
+    baseline: tuple[Literal["permuted", "untrained"], ...] = ()
+    """Also measure models that know nothing, on the same text: the model's weights permuted, or fresh ones."""
     keep_tokens: int = 0
     """Keep per-token entropies of this many problems, for the report's token view."""
     seed: int = 0
@@ -109,6 +122,8 @@ def main(arguments: Sequence[str]) -> None:
     conditions = PAPER_CONDITIONS if options.paper_mode else options.conditions
     if options.engine == "local" and (options.address, options.actors, options.actor_gpus) != (None, 1, 0):
         raise ValueError("--address, --actors and --actor-gpus need --engine ray")
+    if len(set(options.baseline)) < len(options.baseline):
+        raise ValueError(f"--baseline {' '.join(options.baseline)}: none twice")
     if options.threads is not None:
         if options.threads < 1:
             raise ValueError(f"--threads must be at least 1, got {options.threads}")
@@ -119,17 +134,20 @@ def main(arguments: Sequence[str]) -> None:
         question=options.question, answer=options.answer, solution=options.solution, cluster=options.cluster,
     )  # fmt: skip
     asked = None if options.metrics == DEFAULT_METRICS else options.metrics
+    scopes = None if options.scopes == DEFAULT_SCOPES else options.scopes
     request = Request(
         problems, conditions, options.seed, options.keep_tokens, options.paper_mode, batch_size=options.batch_size,
-        asked_metrics=asked,
+        asked_metrics=asked, asked_scopes=scopes,
     )  # fmt: skip
     measured = _measured_here(options, request) if options.engine == "local" else _measured_on_ray(options, request)
     identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": _threads(options)}
     with run_directory(options.out, {"command": "entropy", **identity}, options.resume):
         table = measured(options.model, options.out, "")
+        others = [measured(f"{BASELINE}{name}", options.out / f"baseline_{name}", "") for name in options.baseline]
         if options.against is not None:
-            other = measured(options.against, options.out / "against", AGAINST)
-            table = rows.concat([table, other])
+            others.append(measured(options.against, options.out / "against", AGAINST))
+        if others:
+            table = rows.concat([table, *others])
             rows.write(options.out / "rows.parquet", table)
         found = _compared(options, table)
     _print(options, found)
@@ -143,7 +161,9 @@ def _measured_here(options: Entropy, request: Request) -> Measure:
         require_same_tokenizer(models[options.model], models[options.against])
 
     def measured(name: str, out: Path, prefix: str) -> pd.DataFrame:
-        measurer = Measurer(models[name], request, f"{prefix}{models[name].name}")
+        author = models[options.model] if name.startswith(BASELINE) else None
+        model = models[name] if author is None else BASELINES[name.removeprefix(BASELINE)](author, options.seed)
+        measurer = Measurer(model, request, f"{prefix}{model.name}", author)
         identity, groups = measurer.begin()
         with progress(f"measuring {name}", len(request.problems), "problems") as update:
             return collect(
@@ -158,8 +178,8 @@ def _measured_on_ray(options: Entropy, request: Request) -> Measure:
     """Measures by actors; each loads the model itself, this process never does."""
     from interp.core.ray_engine import sharded
 
-    if options.against is not None:
-        raise ValueError("--against compares two models in one process: it does not go with --engine ray")
+    if options.against is not None or options.baseline:
+        raise ValueError("--against and --baseline compare models in one process: not with --engine ray")
     if options.actors < 1 or options.actor_gpus < 0:
         raise ValueError(
             f"--actors {options.actors} --actor-gpus {options.actor_gpus}: need at least 1, and 0 or more"
@@ -211,6 +231,7 @@ def _compared(options: Entropy, table: pd.DataFrame) -> list[Effect]:
         save_figures(options.out / "figures", measurement_figures(table, found))
     again = command("entropy", options=chosen(options, leaving_out=NOT_THE_RUN))
     write_effects(options.out / FILE, again, found)
+    write_heads(options.out / HEADS, table)
     return found
 
 
@@ -223,6 +244,9 @@ def _print(options: Entropy, found: Sequence[Effect]) -> None:
         print(f"Means over heads, paired by problem; each interval alone has its level, and there are {len(found)}.")
     else:
         print("nothing to compare: an interval needs two conditions, and two problems that are not of one cluster")
-    print(f"rows, {FILE} and figures are in {options.out}")
+    for scope, n in read_json(options.out / "measurement.json")["set_aside"].items():
+        print(f"scope {scope}: {n} problems set aside, whose conditions do not have the same tokens there")
+    heads = f"{HEADS}, " if (options.out / HEADS).exists() else ""
+    print(f"rows, {FILE}, {heads}{PASSAGES} and figures are in {options.out}")
     claim = "wen2024/fig6" if options.against is None else "wen2024/fig6-model"
     print(f"This describes this model on these problems. A verdict on the paper's claim: cotlens claims run {claim}")

@@ -2,7 +2,8 @@
 
 The unit of replication is the problem: heads are averaged within a problem before anything is inferred, and
 per-head tests flip the signs of whole problems, so dependence between heads is kept. Problems made from one template
-are one cluster: they are flipped together, and intervals are for new templates.
+are one cluster: they are flipped together, and intervals are for new templates. What depends on the pair (equal
+length, m tokens) is read from the rows of that pair, on both sides (`hf_analysis.measurement.pairs`).
 """
 
 import hashlib
@@ -13,12 +14,17 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from hf_analysis.measurement.pairs import matched_sizes, matched_to, of_pairs
 from hf_analysis.text.problems import template_of
 from interp.statistics import ALPHA, Interval, MaxT, clustered_mean, sign_flip_max_t
 
 N_FLIPS = 4999
 FEWEST_FOR_HEADS = 6
 """With n clusters no sign-flip p-value is below 2^(1-n): fewer than six cannot reach ALPHA."""
+
+
+class NotPaired(ValueError):
+    """There are too few problems on both sides, or the two sides are not of equally many tokens."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,8 @@ class Side:
     metric: str
     scope: str
     run: str | None = None
+    against: str | None = None
+    """The condition whose number of tokens it has, where that counts; None: that of the other side."""
 
 
 @dataclass(frozen=True)
@@ -96,24 +104,44 @@ def head_test(differences: Float[np.ndarray, "cluster head"]) -> MaxT:
 
 def contrast(rows: pd.DataFrame, first: Side, second: Side) -> Contrast:
     """The problems that have both sides, paired; those of one template are a cluster."""
-    (of_a, a), (of_b, b) = _cube(rows, first), _cube(rows, second)
+    rows_a, rows_b = _of_side(rows, first, second), _of_side(rows, second, first)
+    (of_a, a), (of_b, b) = _cube(rows_a, first), _cube(rows_b, second)
     common = of_a[of_a.isin(of_b)]
     if len(common) < 2:
-        raise ValueError(f"{first} and {second} have {len(common)} problems in common; at least 2 are needed")
+        raise NotPaired(f"{first} and {second} have {len(common)} problems in common; at least 2 are needed")
+    m_a, m_b = (matched_sizes(part).reindex(common).to_numpy() for part in (rows_a, rows_b))
+    unequal = np.flatnonzero((m_a != m_b) & (m_a != "") & (m_b != ""))
+    if len(unequal):
+        i = unequal[0]
+        raise NotPaired(
+            f"{first} and {second} are over {m_a[i]} and {m_b[i]} tokens in problem {common[i]}: no rows of this "
+            "pair were measured"
+        )
     clusters = tuple(template_of(unit) for unit in common)
     return Contrast(a[of_a.get_indexer(common)], b[of_b.get_indexer(common)], clusters)
 
 
-def _cube(rows: pd.DataFrame, side: Side) -> tuple[pd.Index, Float[np.ndarray, "problem layer head"]]:
-    """The side's problems, sorted, and its values."""
+def _of_side(rows: pd.DataFrame, side: Side, other: Side) -> pd.DataFrame:
+    """The rows of one side of a comparison."""
     of_side = (rows["condition"] == side.condition) & (rows["metric"] == side.metric) & (rows["scope"] == side.scope)
     if side.run is not None:
         of_side &= rows["run"] == side.run
-    chosen = rows.loc[of_side, ["unit", "layer", "head", "value"]]
+    chosen = rows[of_side]
     if chosen.empty:
         known = {name: ", ".join(sorted(rows[name].unique())) for name in ("condition", "metric", "scope")}
         has = "; ".join(f"the {name}s {values}" for name, values in known.items())
         raise ValueError(f"no rows of {side}; the table has {has}")
+    against = other.condition if side.against is None else side.against
+    if against == side.condition and of_pairs(chosen).any():
+        raise NotPaired(
+            f"{side} is compared with the same text: its other metrics and scopes say it all, or name with `against` "
+            "the text whose number of tokens it shall have"
+        )
+    return matched_to(chosen, against)
+
+
+def _cube(chosen: pd.DataFrame, side: Side) -> tuple[pd.Index, Float[np.ndarray, "problem layer head"]]:
+    """The side's problems, sorted, and its values."""
     shape = (int(chosen["layer"].max()) + 1, int(chosen["head"].max()) + 1)
     codes, units = pd.factorize(chosen["unit"], sort=True)
     sizes = np.bincount(codes)

@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from hf_analysis.text.problems import template_of
-from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, Side, contrast
+from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, NotPaired, Side, contrast
 from interp.core.verdict import number
 from interp.statistics import ALPHA, Interval, cautious_mean
 from probes.attention.statistics import find_metric
-from probes.base.atomic import read_json, write_json
+from probes.base.atomic import read_json, write_file, write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 AGAINST = "against "
 """Prefix of the runs of a comparison model."""
 FILE = "effects.json"
+HEADS = "heads.csv"
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,22 @@ def effects(rows: pd.DataFrame, level: float = 1 - ALPHA) -> list[Effect]:
 
     None where all problems are of one cluster: there is no interval.
     """
+    runs = set(rows["run"])
+    return [_effect(found, first, second, runs, level) for first, second, found in compared(rows)]
+
+
+def compared(rows: pd.DataFrame) -> Iterator[tuple[Side, Side, Contrast]]:
+    """The same pairs with their contrasts; without those of one cluster or of unequal numbers of tokens."""
     if len({template_of(unit) for unit in rows["unit"].unique()}) < 2:
-        return []
-    return [
-        _effect(piece, first, second, level)
-        for (metric, scope), piece in rows.groupby(["metric", "scope"], sort=False)
-        for first, second in pairs(piece, str(metric), str(scope))
-    ]
+        return
+    for (metric, scope), piece in rows.groupby(["metric", "scope"], sort=False):
+        for first, second in pairs(piece, str(metric), str(scope)):
+            try:
+                found = contrast(piece, first, second)
+            except NotPaired:
+                continue
+            if found.n_clusters > 1:
+                yield first, second, found
 
 
 def pairs(rows: pd.DataFrame, metric: str, scope: str) -> Iterator[tuple[Side, Side]]:
@@ -100,9 +110,8 @@ def pairs(rows: pd.DataFrame, metric: str, scope: str) -> Iterator[tuple[Side, S
             yield first, second
 
 
-def _effect(rows: pd.DataFrame, first: Side, second: Side, level: float) -> Effect:
-    found = contrast(rows, first, second)
-    metric, runs = find_metric(first.metric), set(rows["run"])
+def _effect(found: Contrast, first: Side, second: Side, runs: Collection[str], level: float) -> Effect:
+    metric = find_metric(first.metric)
     statistic = metric.statistic
     overall = _overall(found, level, math.inf if statistic.high is None else statistic.high - statistic.low)
     lower, higher = found.head_shares() if found.n_clusters >= FEWEST_FOR_HEADS else (None, None)
@@ -144,6 +153,35 @@ def in_words(side: Side, runs: Collection[str]) -> str:
 def write_effects(path: Path, command: str, found: Sequence[Effect]) -> None:
     """Writes the effects, and the command that would make them again, atomically."""
     write_json(path, {"command": command, "effects": [effect.record() for effect in found]})
+
+
+def head_effects(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every head's mean difference, and its p adjusted over heads (max-T), where there are enough clusters."""
+    runs, tables = set(rows["run"]), []
+    for first, second, found in compared(rows):
+        if found.n_clusters < FEWEST_FOR_HEADS:
+            continue
+        mean = found.differences.mean(0)
+        layer, head = np.indices(mean.shape).reshape(2, -1)
+        columns = {
+            "first": in_words(first, runs),
+            "second": in_words(second, runs),
+            "metric": first.metric,
+            "scope": first.scope,
+            "layer": layer,
+            "head": head,
+            "effect": mean.reshape(-1),
+            "adjusted_p": found.head_p_values().reshape(-1),
+        }
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def write_heads(path: Path, rows: pd.DataFrame) -> None:
+    """Writes every head's effects as CSV, atomically; nothing where no pair has enough clusters."""
+    table = head_effects(rows)
+    if len(table):
+        write_file(path, lambda temporary: table.to_csv(temporary, index=False, float_format="%.6g"))
 
 
 def read_effects(path: Path) -> list[Effect]:

@@ -7,12 +7,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from interp.core.contrast import Contrast, Side, contrast
-from interp.core.effects import Effect, in_words, pairs
+from interp.core.effects import Effect, compared, in_words
 from interp.figures.pretrained import difference_maps, paired_heads, sorted_bars
-from interp.figures.style import BLUE, VERMILION, new_figure, styled
+from interp.figures.style import BLUE, GREEN, ORANGE, PURPLE, VERMILION, new_figure, styled
 from probes.attention.statistics import Metric, find_metric
 
-STYLES = ((BLUE, "o"), (VERMILION, "s"))
+STYLES = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "D"), (PURPLE, "^"), (ORANGE, "v"))
 """Of the scopes."""
 
 
@@ -20,8 +20,10 @@ def measurement_figures(rows: pd.DataFrame, effects: Sequence[Effect]) -> Mappin
     """All effects; the first condition against each other one, head by head; the paper's bars if they apply."""
     if not effects:
         return {}
-    metric = find_metric(str(rows["metric"].iloc[0]))
-    contrasts, first = head_contrasts(rows, metric)
+    metric = find_metric(effects[0].metric)
+    scopes = [effect.scope for effect in effects if effect.metric == metric.name]
+    scope = "answer" if "answer" in scopes else scopes[0]
+    contrasts, first = head_contrasts(rows, metric, scope)
     quantity = metric.statistic.label
     drawn = {
         "effects": forest(effects),
@@ -35,19 +37,17 @@ def measurement_figures(rows: pd.DataFrame, effects: Sequence[Effect]) -> Mappin
     return drawn
 
 
-def head_contrasts(rows: pd.DataFrame, metric: Metric) -> tuple[dict[str, Contrast], str]:
+def head_contrasts(rows: pd.DataFrame, metric: Metric, scope: str) -> tuple[dict[str, Contrast], str]:
     """The first side against each other one, in `metric` and its length-matched form; and the first side in words."""
-    scope = "answer" if "answer" in set(rows["scope"]) else str(rows["scope"].iloc[0])
     measured, runs = set(rows["metric"]), set(rows["run"])
     matched = [m for m in metric.statistic.metrics if m.reduction.startswith("length_matched") and m.name in measured]
+    shown = {m.name for m in (metric, *matched)}
+    of_scope = rows[rows["metric"].isin(shown) & (rows["scope"] == scope)]
     found, first_side = {}, ""
-    for shown in dict.fromkeys([metric, *matched]):
-        sides = list(pairs(rows, shown.name, scope))
-        first_side = in_words(sides[0][0], runs)
-        for first, second in sides:
-            if first == sides[0][0]:
-                title = f"{shown.name}, {scope} tokens\n{first_side} − {in_words(second, runs)}"
-                found[title] = contrast(rows, first, second)
+    for first, second, one in compared(of_scope):
+        first_side = first_side or in_words(first, runs)
+        if in_words(first, runs) == first_side:
+            found[f"{first.metric}, {scope} tokens\n{first_side} − {in_words(second, runs)}"] = one
     return found, first_side
 
 
@@ -55,11 +55,14 @@ def forest(effects: Sequence[Effect]) -> Figure:
     """Every effect with its interval: a panel for each metric, a line for each pair, a mark for each scope."""
     metrics = list(dict.fromkeys(effect.metric for effect in effects))
     scopes = list(dict.fromkeys(effect.scope for effect in effects))
-    compared = list(dict.fromkeys((effect.first, effect.second) for effect in effects))
+    lines = list(dict.fromkeys((effect.first, effect.second) for effect in effects))
     columns = min(4, len(metrics))
     n_rows = -(-len(metrics) // columns)
+    names = [f"{_short(first)} − {_short(second)}" for first, second in lines]
     with styled():
-        figure = new_figure(2.6 * columns + 2.0, (0.32 * len(compared) + 1.0) * n_rows + 0.6)
+        figure = new_figure(
+            2.6 * columns + max(2.0, 0.08 * max(map(len, names))), (0.32 * len(lines) + 1.0) * n_rows + 0.6
+        )
         grid = figure.subplots(n_rows, columns, squeeze=False, sharey=True).flatten()
         for axes in grid[len(metrics) :]:
             axes.set_visible(False)
@@ -67,11 +70,13 @@ def forest(effects: Sequence[Effect]) -> Figure:
             axes.axvline(0, color="0.4", linewidth=0.8)
             for number, scope in enumerate(scopes):
                 chosen = [effect for effect in effects if (effect.metric, effect.scope) == (metric, scope)]
-                _marks(axes, chosen, compared, scope, 0.16 * (number - (len(scopes) - 1) / 2), STYLES[number % 2])
+                _marks(
+                    axes, chosen, lines, scope, 0.16 * (number - (len(scopes) - 1) / 2), STYLES[number % len(STYLES)]
+                )
             axes.set_title(metric, fontsize=9)
             axes.tick_params(labelsize=8)
-        grid[0].set_yticks(range(len(compared)), [f"{first} − {second}" for first, second in compared])
-        grid[0].set_ylim(len(compared) - 0.5, -0.5)
+        grid[0].set_yticks(range(len(lines)), names)
+        grid[0].set_ylim(len(lines) - 0.5, -0.5)
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper right", ncols=len(scopes))
         one = effects[0]
         n = f"{one.problems} problems" if one.unit == "problems" else f"{one.problems} problems in {one.n} clusters"
@@ -79,9 +84,14 @@ def forest(effects: Sequence[Effect]) -> Figure:
     return figure
 
 
-def _marks(axes, chosen: Sequence[Effect], compared: list, scope: str, shift: float, style: tuple[str, str]) -> None:
+def _short(name: str, most: int = 40) -> str:
+    """`name` without its middle, if it is long: models may be called by a path."""
+    return name if len(name) <= most else f"{name[: most // 3]}…{name[-(most - most // 3 - 1) :]}"
+
+
+def _marks(axes, chosen: Sequence[Effect], lines: list, scope: str, shift: float, style: tuple[str, str]) -> None:
     """Estimates of one scope with their intervals; an open end is drawn to the estimate only."""
-    place = np.array([compared.index((effect.first, effect.second)) for effect in chosen]) + shift
+    place = np.array([lines.index((effect.first, effect.second)) for effect in chosen]) + shift
     middle = np.array([effect.estimate for effect in chosen])
     ends = np.array([(effect.low, effect.high) for effect in chosen]).T
     ends = np.where(np.isfinite(ends), ends, middle)

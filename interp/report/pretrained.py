@@ -1,13 +1,16 @@
 """What can be explored of a pretrained model? Every head's numbers under every condition, and paired tests."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from hf_analysis.measurement.pairs import matched_to, of_pairs, own_settings
 from hf_analysis.text.problems import template_of
+from hf_analysis.text.scopes import SCOPES
 from interp.core.contrast import Contrast, Side, cluster_totals, head_test
 from interp.report.pack import packed, visible
 from interp.report.sources import Run, model_and_data
@@ -56,14 +59,14 @@ def _menu(name: str, metric: Metric) -> list[Any]:
 
 def _data_sets(name: str, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """The rows of one model; where a place was measured in several settings, those of each setting."""
-    if not table.duplicated(PLACE).any():
+    if not table[of_pairs(table) == ""].duplicated(PLACE).any():
         return [(name, table)]
     moments = ["setting", "samples", "update"]
     if table.duplicated([*PLACE, *moments]).any():
         raise ValueError(f"run {name!r} has two values for one head of one problem; rows of two runs were mixed")
     return [
         (f"{name} {setting}" + f" at {seen} samples" * (seen > 0) + f" at update {update}" * (update > 0), part)
-        for (setting, seen, update), part in table.groupby(moments, sort=False)
+        for (setting, seen, update), part in table.groupby([own_settings(table), *moments[1:]], sort=False)
     ]
 
 
@@ -71,13 +74,14 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
     conditions = _ordered(table["condition"], ["cot", "no_cot"])
     known = known_metrics()
     metrics = _ordered(table["metric"], list(known))
-    scopes = _ordered(table["scope"], ["all", "answer"])
+    scopes = _ordered(table["scope"], list(SCOPES))
     units = sorted(set(table["unit"]))  # the order in which claims flip signs, so that p-values agree with theirs
     n_layers, n_heads = int(table["layer"].max()) + 1, int(table["head"].max()) + 1
     axes = (("metric", metrics), ("scope", scopes), ("condition", conditions), ("unit", units))
-    index = [pd.Categorical(table[name], categories=places).codes for name, places in axes]
-    values = np.full([*(len(places) for _, places in axes), n_layers, n_heads], np.nan)
-    values[(*index, table["layer"].to_numpy(), table["head"].to_numpy())] = table["value"].to_numpy()
+    against = of_pairs(table)
+    by_condition = _Values(axes, n_layers, n_heads)
+    values = by_condition.of(table[against == ""])
+    matched = {other: by_condition.of(matched_to(table, other)) for other in conditions if (against == other).any()}
     lengths = table.groupby(["scope", "condition"])["n_tokens"].mean()
     return {
         "name": visible(label),
@@ -86,8 +90,10 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
         "conditions": [visible(name) for name in conditions],
         "metrics": [_menu(name, known[name]) for name in metrics],
         "scopes": [visible(name) for name in scopes],
+        "scope_labels": [SCOPES[name].label if name in SCOPES else visible(f"tokens: {name}") for name in scopes],
         "units": [visible(name) for name in units],
         "values": [packed(of_metric) for of_metric in values],
+        "matched": _matched(matched, values, conditions),
         "lengths": [[round(float(lengths.get((s, c), 0)), 1) for c in conditions] for s in scopes],
         "start": {
             "metric": BOARD[0].metric,
@@ -96,9 +102,40 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
             "second": BOARD[1].condition,
         },
         "controlled": CONTROLLED,
-        "tests": _tests(values, conditions, [template_of(unit) for unit in units]),
+        "tests": _tests(values, matched, conditions, [template_of(unit) for unit in units]),
         "tokens": token_data(tokens, n_layers, n_heads),
     }
+
+
+Cube = Float[np.ndarray, "metric scope condition unit layer head"]
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Rows as an array: which metrics, scopes, conditions and problems there are."""
+
+    axes: tuple[tuple[str, list[str]], ...]
+    n_layers: int
+    n_heads: int
+
+    def of(self, table: pd.DataFrame) -> Cube:
+        """The values of rows of which there is one for each place; NaN where there is none."""
+        index = [pd.Categorical(table[name], categories=places).codes for name, places in self.axes]
+        values = np.full([*(len(places) for _, places in self.axes), self.n_layers, self.n_heads], np.nan)
+        values[(*index, table["layer"].to_numpy(), table["head"].to_numpy())] = table["value"].to_numpy()
+        return values
+
+
+def _matched(matched: Mapping[str, Cube], values: Cube, conditions: list[str]) -> list[dict[str, Any]]:
+    """What a condition has at the length of a shorter one, where that is another number: a column of problems."""
+    found = []
+    for other, cube in matched.items():
+        for metric, scope, condition in np.ndindex(cube.shape[:3]):
+            place = (metric, scope, condition)
+            if conditions[condition] != other and not np.array_equal(cube[place], values[place], equal_nan=True):
+                names = {"condition": visible(conditions[condition]), "against": visible(other)}
+                found.append({"metric": metric, "scope": scope, **names, "values": packed(cube[place])})
+    return found
 
 
 def declared_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:
@@ -109,12 +146,13 @@ def declared_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _tests(
-    values: Float[np.ndarray, "metric scope condition unit layer head"], conditions: list[str], clusters: list[str]
+    values: Cube, matched: Mapping[str, Cube], conditions: list[str], clusters: list[str]
 ) -> list[dict[str, Any]]:
     """For each declared pair, metric and scope: adjusted p of every head, and the mean difference."""
     tests = []
     for first, second in declared_pairs(conditions):
-        a, b = values[:, :, conditions.index(first)], values[:, :, conditions.index(second)]
+        a = matched.get(second, values)[:, :, conditions.index(first)]
+        b = matched.get(first, values)[:, :, conditions.index(second)]
         for metric, scope in np.ndindex(a.shape[:2]):
             complete = np.flatnonzero(~np.isnan(a[metric, scope] - b[metric, scope]).any((1, 2)))
             labels = tuple(clusters[unit] for unit in complete)

@@ -61,7 +61,7 @@ def chunked_row_statistics(
 
     `mask` is True where a query sees a key; without one, attention is causal and queries are the last keys.
     `sinks` are learned scores of no key, which take mass from the product; the statistics are over the keys.
-    `top1=False` leaves `top1_mass` out.
+    `top1=False` leaves the largest weights out.
     """
     key = key.to(_exact(query))
     if softcap is None and sinks is None:
@@ -93,6 +93,7 @@ def chunked_row_statistics(
         n_visible=n_visible,
         n_visible_without_sink=n_without,
         top1_mass=torch.maximum(first, largest_other).masked_fill_(blind, torch.nan) if top1 else None,
+        top1_mass_without_sink=sums.total.reciprocal().masked_fill_(no_others, torch.nan) if top1 else None,
     )
     if output is None:
         return statistics, None

@@ -11,7 +11,7 @@ from probes.attention.chunked import chunked_row_statistics
 from probes.attention.fused import fused_row_statistics
 from probes.attention.row import RowStatistics
 
-CHUNKED_ONLY = ("top1_mass",)
+CHUNKED_ONLY = ("top1_mass", "top1_mass_without_sink")
 """Quantities that need every weight, which a fused kernel does not give."""
 
 
@@ -35,14 +35,14 @@ def row_statistics(
 ) -> tuple[RowStatistics, Float[Tensor, "batch head query d_value"] | None, Computation]:
     """Entropy, sink mass and entropy without the sink of every row; attention's output; how they were computed.
 
-    `quantities` names what else is needed (`top1_mass`). `mask` is True where a query sees a key; without one,
-    attention is causal. Both computations agree to rounding. The output is there if `value` is given and the
+    `quantities` names what else is needed (the largest weights). `mask` is True where a query sees a key; without
+    one, attention is causal. Both computations agree to rounding. The output is there if `value` is given and the
     computation has it at hand; its type is that of the statistics.
     """
     chosen = choose_computation(query, key, quantities=quantities, mask=mask, bias=bias)
     if chosen.name == "fused":
         return fused_row_statistics(query, key, scale), None, chosen
-    top1 = "top1_mass" in quantities
+    top1 = any(name in quantities for name in CHUNKED_ONLY)
     statistics, output = chunked_row_statistics(query, key, scale, mask=mask, bias=bias, value=value, top1=top1)
     return statistics, output, chosen
 

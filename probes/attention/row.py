@@ -17,7 +17,8 @@ from probes.attention.entropy import row_entropy
 class RowStatistics:
     """What one attention layer does at every query. Entropies in nats, over the keys a query sees.
 
-    A query that sees no key has NaN everywhere; one that sees only key 1 has no `entropy_without_sink`.
+    A query that sees no key has NaN everywhere; one that sees only key 1 has no quantity without the sink. The fused
+    path does not know the largest weights.
     """
 
     entropy: Float[Tensor, "batch head query"]
@@ -25,13 +26,14 @@ class RowStatistics:
     entropy_without_sink: Float[Tensor, "batch head query"]  # of the row without key 1, renormalised
     n_visible: Int[Tensor, "batch 1 query"]
     n_visible_without_sink: Int[Tensor, "batch 1 query"]
-    top1_mass: Float[Tensor, "batch head query"] | None = None  # the largest weight; the fused path has none
+    top1_mass: Float[Tensor, "batch head query"] | None = None  # the largest weight
+    top1_mass_without_sink: Float[Tensor, "batch head query"] | None = None  # of the row without key 1, renormalised
 
 
 class RowsOfPattern:
     """The fields of `RowStatistics`, from an explicit pattern; each is computed when it is first read.
 
-    Rows without any mass behind key 1 have no `entropy_without_sink`. Where a query does not see key 1 (sliding
+    Rows without any mass behind key 1 have no quantity without the sink. Where a query does not see key 1 (sliding
     windows), say how many other keys it sees; otherwise it is all but one.
     """
 
@@ -55,14 +57,23 @@ class RowsOfPattern:
 
     @cached_property
     def entropy_without_sink(self) -> Float[Tensor, "*batch query"]:
-        others = self.pattern[..., 1:]
-        mass = others.sum(-1, keepdim=True)
-        entropy = row_entropy(others / mass)  # 0 / 0 is NaN
-        return entropy.masked_fill(self.n_visible_without_sink < 1, torch.nan)
+        return row_entropy(self._others).masked_fill(self.n_visible_without_sink < 1, torch.nan)
 
     @cached_property
     def top1_mass(self) -> Float[Tensor, "*batch query"]:
         return self._seen(self.pattern.amax(-1))
+
+    @cached_property
+    def top1_mass_without_sink(self) -> Float[Tensor, "*batch query"]:
+        if self.pattern.shape[-1] == 1:
+            return self.pattern[..., 0] * torch.nan
+        return self._others.amax(-1).masked_fill(self.n_visible_without_sink < 1, torch.nan)
+
+    @property
+    def _others(self) -> Float[Tensor, "*batch query others"]:
+        """The pattern without key 1, renormalised."""
+        others = self.pattern[..., 1:]
+        return others / others.sum(-1, keepdim=True)  # 0 / 0 is NaN
 
     def _seen(self, values: Float[Tensor, "*batch query"]) -> Float[Tensor, "*batch query"]:
         return values.masked_fill(self.n_visible < 1, torch.nan)

@@ -36,7 +36,15 @@ if TYPE_CHECKING:
 else:
     Values = Counts = Any
 
-QUANTITIES = ("entropy", "sink_mass", "entropy_without_sink", "n_visible", "n_visible_without_sink", "top1_mass")
+QUANTITIES = (
+    "entropy",
+    "sink_mass",
+    "entropy_without_sink",
+    "n_visible",
+    "n_visible_without_sink",
+    "top1_mass",
+    "top1_mass_without_sink",
+)
 """What a statistic can be computed from; `probes.attention.row.RowStatistics` says what each is."""
 
 REDUCTIONS = {

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from hf_analysis.measurement.pairs import matched_to
 from interp.claims.wen2024._pretrained import DIFFERENCE, SMALLEST, WHY_SMALLEST, clusters_of, unit_of
 from interp.core.judging import UNBOUNDED, mean_over
 from interp.core.parts import NotMeasurable, Part, Role
@@ -25,6 +26,8 @@ LEARNED = 0.1
 ARMS = ("cot", "no_cot")
 BASE = "base"
 TEXTS = {"cot": "CoT text", "no_cot": "no-CoT text"}
+SHORTEST = "no_cot"
+"""The text whose length all others have in length-matched minima: every model reads the same texts."""
 REDUCTIONS = {
     "published": ("min", "all", "minimum over all tokens"),
     "length": ("length_matched_min", "answer", "length-matched minimum over answer tokens"),
@@ -128,7 +131,8 @@ def summary(rows: pd.DataFrame) -> Tuned:
     """Entropies and losses by problem, and what the runs were trained on."""
     training, losses = rows[rows["metric"].isin(TRAINING)], rows[rows["metric"] == "answer_loss"]
     units = tuple(sorted(losses["unit"].unique()))
-    heads = rows[rows["layer"] >= 0].groupby(["unit", "metric", "scope", "condition", "run"])["value"].mean()
+    rows = matched_to(rows[rows["layer"] >= 0], SHORTEST)
+    heads = rows.groupby(["unit", "metric", "scope", "condition", "run"])["value"].mean()
     entropy = heads.unstack(["metric", "scope", "condition", "run"]).reindex(list(units))
     by_run = losses.pivot(index="unit", columns=["condition", "run"], values="value").reindex(list(units))
     totals = training.groupby(["condition", "metric"])["value"].mean()

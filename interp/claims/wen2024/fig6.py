@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from hf_analysis.measurement.pairs import matched_to
 from interp.claims.wen2024._pretrained import (
     CLUSTERED,
     SMALLEST,
@@ -176,9 +177,15 @@ def _heads_note(contrasts: Mapping[str, Contrast], key: str) -> str:
 
 
 def published(rows: pd.DataFrame) -> pd.DataFrame:
-    """The sides of the comparisons."""
-    compared = [side for of in COMPARISONS.values() for side in (of.first, of.second)]
-    return read_of(rows, {(side.condition, side.metric, side.scope) for side in compared})
+    """The sides of the comparisons, each at the length of the other."""
+    sides_of = [
+        (one, other) for of in COMPARISONS.values() for one, other in ((of.first, of.second), (of.second, of.first))
+    ]
+    kept = [
+        matched_to(read_of(rows, {(side.condition, side.metric, side.scope)}), other.condition).index
+        for side, other in sides_of
+    ]
+    return rows[rows.index.isin(np.concatenate(kept))]
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from hf_analysis.measurement.pairs import matched_to
 from interp.claims.wen2024._finetune import (
     ARMS,
     BASE,
     LEARNED,
+    SHORTEST,
     TESTS,
     TRAINING,
     Test,
@@ -97,8 +99,9 @@ def tune_and_measure(item: Item, work: Path) -> pd.DataFrame:
         model = tuned.model
         history = [history_rows(tuned.history, condition=p["arm"], seed=p["seed"], run=run)]
     # In its own directory: the rows of the measurement are only part of the item's rows.
-    attention = measure(model, held_out, CONDITIONS, work / "measurement", resume=True, run=run)
-    attention = attention[attention["metric"].isin(METRICS)]
+    options = {"scopes": ("all", "answer"), "pairs": [(name, SHORTEST) for name in CONDITIONS if name != SHORTEST]}
+    attention = measure(model, held_out, CONDITIONS, work / "measurement", resume=True, run=run, **options)
+    attention = matched_to(attention[attention["metric"].isin(METRICS)], SHORTEST)
     return concat([*history, loss_rows(model, held_out, ARMS, run=run), attention])
 
 
@@ -146,7 +149,8 @@ def _over_runs(rows: pd.DataFrame, test: Test) -> Contrast:
     for seed in seeds:
         other = BASE if test.against == BASE else run_name(test.against, int(seed))
         runs = (run_name("cot", int(seed)), other)
-        found.append(contrast(rows, *(Side(test.text, test.metric, test.scope, run=run) for run in runs)))
+        sides = (Side(test.text, test.metric, test.scope, run=run, against=SHORTEST) for run in runs)
+        found.append(contrast(rows, *sides))
     first, second = (np.mean([getattr(of, side) for of in found], axis=0) for side in ("first", "second"))
     return Contrast(first, second, found[0].clusters)
 

@@ -87,10 +87,11 @@ def measure_model(item: Item, work: Path) -> pd.DataFrame:
 
 
 def _load(name: str) -> "LoadedModel":
-    from hf_analysis.models.loading import load_model, untrained_twin
+    from hf_analysis.models.baselines import untrained
+    from hf_analysis.models.loading import load_model
 
     if name.startswith(UNTRAINED):
-        return untrained_twin(load_model(name.removeprefix(UNTRAINED)), seed=0)
+        return untrained(load_model(name.removeprefix(UNTRAINED)), seed=0)
     return load_model(name)
 
 

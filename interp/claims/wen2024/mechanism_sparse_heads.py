@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from hf_analysis.measurement.pairs import matched_to
 from interp.claims.wen2024._ablations import (
     CRITERIA,
     FINAL,
@@ -108,6 +109,7 @@ def measure_shard(item: Item, work: Path) -> pd.DataFrame:
     entropies = entropies[
         (entropies["condition"] == "cot") & (entropies["scope"] == "answer") & entropies["metric"].isin(CRITERIA)
     ]
+    entropies = matched_to(entropies, "no_cot")
     means = mean_outputs(model, [solution(model, problem).ids for problem in selection])
     past = p["start"] - p["first_unit"]
     shard = tested[past : past + p["shard"]]

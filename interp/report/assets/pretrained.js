@@ -1,10 +1,13 @@
 // The pretrained explorer: maps of heads, differences between conditions, problems of one head.
 const pretrained = { head: [0, 0] };
 
-// The values of one metric, scope and condition as one Float32Array for each problem.
-function problems(set, metric, scope, condition) {
+// The values of one metric, scope and condition as one Float32Array for each problem; at the length of `against`, if
+// that is a shorter text and the metric or the scope asks for equal lengths.
+function problems(set, metric, scope, condition, against) {
   const heads = set.layers * set.heads, units = set.units.length;
   const m = set.metrics.findIndex(([name]) => name === metric);
+  const own = set.matched.find((of) => of.metric === m && set.scopes[of.scope] === scope && of.condition === condition && of.against === against);
+  if (own) return range(units).map((u) => column(own.values).subarray(u * heads, (u + 1) * heads));
   const s = set.scopes.indexOf(scope), c = set.conditions.indexOf(condition);
   const start = (s * set.conditions.length + c) * units * heads;
   const all = column(set.values[m]);
@@ -36,7 +39,7 @@ function testOf(set, metric, scope, first, second) {
 }
 
 function differenceOf(set, metric, scope, first, second) {
-  const values = averaged(problems(set, metric, scope, first), problems(set, metric, scope, second));
+  const values = averaged(problems(set, metric, scope, first, second), problems(set, metric, scope, second, first));
   const test = testOf(set, metric, scope, first, second);
   const p = test ? column(test.p) : null;
   const marks = [];
@@ -79,8 +82,8 @@ function clickHead(layer, head) {
 function drawProblems(set, metric, scope, first, second) {
   const [layer, head] = pretrained.head;
   const at = layer * set.heads + head;
-  const pick = (condition) => problems(set, metric, scope, condition).map((values) => values[at]);
-  const a = pick(first), b = pick(second);
+  const pick = (condition, against) => problems(set, metric, scope, condition, against).map((values) => values[at]);
+  const a = pick(first, second), b = pick(second, first);
   const both = range(set.units.length).filter((u) => !Number.isNaN(a[u]) && !Number.isNaN(b[u]));
   const names = set.units.map(plain);
   const lines = { x: [], y: [] };
@@ -135,7 +138,7 @@ function drawLength(set, chosen, first, second) {
     + `expectation over equally many tokens. Both maps show ${first} − ${second} on one colour scale.`;
 }
 
-const tokensOf = (scope) => ({ all: "all tokens", answer: "answer tokens" }[scope] ?? `tokens: ${scope}`);
+const tokensOf = (scope) => currentSet().scope_labels[currentSet().scopes.indexOf(scope)];
 
 // The address of what is shown.
 function headAddress() {
@@ -161,7 +164,7 @@ function drawPretrained() {
   const [metric, scope] = [by("pt-metric").value, by("pt-scope").value];
   const [first, second] = [by("pt-first").value, by("pt-second").value];
   const { label, unit, low, high, sparser, title } = metricOf(set, metric);
-  const values = averaged(problems(set, metric, scope, first));
+  const values = averaged(problems(set, metric, scope, first, second));
   const top = high === null ? Math.max(...values.filter((v) => !Number.isNaN(v)), low + 1e-4) : high;
   by("pt-map-title").textContent = `${first}: ${title}`;
   by("pt-metric-note").textContent = `${sparser === "lower" ? "Lower" : "Higher"} values mean attention on fewer tokens.`;

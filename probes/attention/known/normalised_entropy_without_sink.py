@@ -5,7 +5,7 @@ from probes.attention.statistics import Counts, Values, register
 
 @register(
     label="normalised entropy without the first token",
-    reductions=("min", "mean"),
+    reductions=("min", "mean", "q10", "length_matched_min"),
     metric="sink_excluded_{reduction}",
     high=1.0,
 )

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 import torch
 
-from hf_analysis.measurement import reductions
 from hf_analysis.measurement.measure import measure
+from hf_analysis.measurement.pairs import own_settings
 from hf_analysis.measurement.store import safe_name
 from hf_analysis.models.loading import LoadedModel, load_model
 from hf_analysis.text.conditions import CONDITIONS, Context, find_condition, tokenise
@@ -248,8 +248,8 @@ def test_out_of_memory_halves_the_batch_and_loses_nothing(tokenizer, problems, t
 
 def test_generated_text_is_stratified_by_correctness(llama, problems, tmp_path):
     table = measure(llama, problems[:2], ["cot", "generated"], tmp_path / "out")
-    assert set(table[table.condition == "generated"]["setting"]) <= {"correct=0", "correct=1"}
-    assert set(table[table.condition == "cot"]["setting"]) == {""}
+    assert set(own_settings(table[table.condition == "generated"])) <= {"correct=0", "correct=1"}
+    assert set(own_settings(table[table.condition == "cot"])) == {""}
 
 
 def test_paper_mode_keeps_the_papers_reduction_and_counts_its_quirks(llama, problems, tmp_path):
@@ -280,7 +280,8 @@ def test_tokens_are_kept_for_the_first_problems(llama, problems, tmp_path):
 def test_rows_follow_the_schema_and_lie_in_range(llama, problems, tmp_path):
     table = measure(llama, problems, PAIR, tmp_path / "out", run="mine")
     assert rows.read(tmp_path / "out" / "rows.parquet").equals(table)
-    assert len(table) == 5 * 2 * 3 * 4 * len(DEFAULT_METRICS) * len(reductions.SCOPES)
+    places = 2 * 2 + 1  # two conditions in two scopes; one ends in the closing sentence
+    assert len(table) == 5 * places * 3 * 4 * len(DEFAULT_METRICS), "two conditions have one row for each place"
     assert table["value"].between(0, 1).all()
     assert set(table["run"]) == {"mine"}
     assert list(table["unit"].unique()) == [p.id for p in problems]
@@ -318,6 +319,12 @@ def test_file_names_are_safe_and_distinct():
         ({"metrics": ["min", "min"]}, "metrics .*none twice"),
         ({"metrics": []}, "metrics .*at least one"),
         ({"metrics": ["mean"], "paper_mode": True}, "paper mode measures the metric min, got mean"),
+        ({"scopes": ["end"]}, "unknown scope 'end'; the scopes are all, answer, final, first, window"),
+        ({"scopes": ["all", "all"]}, "scopes .*none twice"),
+        ({"scopes": []}, "scopes .*at least one"),
+        ({"scopes": ["answer"], "paper_mode": True}, "paper mode measures the scope all, got answer"),
+        ({"pairs": [("cot", "filler")]}, r"pair \('cot', 'filler'\): need two of the conditions cot no_cot"),
+        ({"pairs": [("cot", "cot")]}, "need two of the conditions"),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(llama, problems, tmp_path, options, complaint):

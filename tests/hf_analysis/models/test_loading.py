@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from hf_analysis.models import builtin as builtin_model
-from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer, untrained_twin
+from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer
 from tests.hf_analysis.tiny_models import build
 
 
@@ -161,11 +161,3 @@ def test_the_conversion_equals_the_gguf_file(monkeypatch, tmp_path, builtin):
     assert converted.encode(text) == direct.encode(text) == builtin.encode(text)
     assert converted.digest == direct.digest == builtin.digest
     assert [path.name.startswith(".") for path in tmp_path.iterdir()] == [False]
-
-
-def test_the_untrained_twin_has_other_weights_and_the_same_tokens(builtin):
-    twin, again = untrained_twin(builtin, seed=0), untrained_twin(builtin, seed=0)
-    require_same_tokenizer(builtin, twin)
-    pairs = zip(builtin.model.parameters(), twin.model.parameters(), again.model.parameters())
-    assert all(ours.shape == theirs.shape and torch.equal(theirs, repeated) for ours, theirs, repeated in pairs)
-    assert not torch.equal(builtin.model.get_input_embeddings().weight, twin.model.get_input_embeddings().weight)

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import scipy.stats
 
@@ -31,7 +32,9 @@ def test_a_run_leaves_rows_effects_and_figures(run):
     assert table.groupby(["layer", "head"]).ngroups == 30 * 9
     assert pairs(run) == {("cot", "no_cot"), ("cot", "filler"), ("no_cot", "filler")}
     found = read_effects(run / "effects.json")
-    assert {(e.metric, e.scope) for e in found} == set(zip(table["metric"], table["scope"]))
+    assert set(table[table["scope"] == "final"]["condition"]) == {"no_cot"}, "the others do not end in the sentence"
+    compared = table[table["scope"] != "final"]
+    assert {(e.metric, e.scope) for e in found} == set(zip(compared["metric"], compared["scope"]))
     assert len(found) == 3 * 7 * 2
     assert {(e.n, e.problems, e.level) for e in found} == {(3, 3, 0.95)}
     for name in ("effects", "sorted_bars", "paired_heads", "difference_maps"):
@@ -42,8 +45,13 @@ def test_an_effect_is_what_the_rows_say(run):
     table = rows.read(run / "rows.parquet")
     for effect in read_effects(run / "effects.json"):
         chosen = table[(table["metric"] == effect.metric) & (table["scope"] == effect.scope)]
-        by_problem = chosen.pivot_table(index="unit", columns="condition", values="value")  # heads averaged
-        differences = by_problem[effect.first] - by_problem[effect.second]
+        against = chosen["setting"].str.extract(r"against=(\S+)", expand=False).fillna("")
+        by_problem = chosen.groupby(["condition", against, "unit"])["value"].mean()  # heads averaged
+
+        def side(condition, other, means=by_problem):
+            return means[condition, other if (condition, other) in means else ""]
+
+        differences = side(effect.first, effect.second) - side(effect.second, effect.first)
         t = scipy.stats.t.interval(0.95, 2, differences.mean(), differences.sem())
         assert (effect.estimate, effect.low, effect.high) == pytest.approx((differences.mean(), *t))
 
@@ -115,6 +123,9 @@ def test_other_metrics_are_measured_and_the_command_says_so(tmp_path):
         (["--threads", "0"], "at least 1"),
         (["--metrics", "min", "magic"], "unknown metric 'magic'"),
         (["--metrics", "mean", "--paper-mode"], "paper mode measures the metric min"),
+        (["--scopes", "all", "magic"], "unknown scope 'magic'; the scopes are all, answer, final, first, window"),
+        (["--baseline", "permuted", "permuted"], "none twice"),
+        (["--baseline", "permuted", "--engine", "ray"], "not with --engine ray"),
         (["--frobnicate"], "frobnicate"),
     ],
 )
@@ -164,6 +175,34 @@ def test_paper_mode_compares_two_models(tmp_path, capsys):
     assert all(effect["low"] < 0 < effect["high"] for effect in same)  # two equal problems are no certainty
     assert run["command"] == "cotlens entropy --limit 2 --paper-mode --against builtin --threads 1 --out runs/again"
     assert capsys.readouterr().out.endswith("cotlens claims run wen2024/fig6-model\n")
+
+
+def test_a_baseline_is_measured_next_to_the_model_and_every_effect_is_there_for_both(tmp_path, capsys):
+    tiny = tiny_twin(load_model("builtin"), seed=0)
+    tiny.model.save_pretrained(tmp_path / "model")
+    tiny.tokenizer.save_pretrained(tmp_path / "model")
+    arguments = ["--conditions", "no_cot", "cot_clean", "--limit", "6", "--metrics", "min", "length_matched_min"]
+    options = ["--baseline", "permuted", "untrained", "--scopes", "answer", "final", "first", "window"]
+    out = tmp_path / "x"
+    assert main(["entropy", "--model", str(tmp_path / "model"), *arguments, *options, "--out", str(out)]) == 0
+    table = rows.read(out / "rows.parquet")
+    model = table["run"].iloc[0]
+    runs = [model, f"permuted {model}", f"untrained {model}"]
+    assert list(table["run"].unique()) == runs
+    places = {
+        run: {(e.metric, e.scope) for e in read_effects(out / "effects.json") if e.first == f"{run}: no_cot"}
+        & {(e.metric, e.scope) for e in read_effects(out / "effects.json") if e.second == f"{run}: cot_clean"}
+        for run in runs
+    }
+    wanted = {(metric, scope) for metric in ("min", "length_matched_min") for scope in options[4:]}
+    assert places == dict.fromkeys(runs, wanted)
+    heads = pd.read_csv(out / "heads.csv")
+    assert set(zip(heads["metric"], heads["scope"])) == wanted
+    assert heads["adjusted_p"].between(0, 1).all()
+    texts = [(out / place / "passages.jsonl").read_bytes() for place in (".", "baseline_permuted")]
+    assert texts[0] == texts[1], "the same texts"
+    said = capsys.readouterr().out
+    assert "heads.csv, passages.jsonl" in said
 
 
 def test_two_models_are_compared_on_any_text_and_metric(tmp_path):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hf_analysis.text.problems import template_of
-from interp.core.contrast import N_FLIPS, Contrast, Side, cluster_totals, contrast, head_test
+from interp.core.contrast import N_FLIPS, Contrast, NotPaired, Side, cluster_totals, contrast, head_test
 from interp.statistics import sign_flip_max_t
 from probes.rows import concat, table
 
@@ -115,3 +115,67 @@ def test_heads_are_tested_once_for_verdict_figures_and_report(monkeypatch):
     assert len(calls) == 1
     head_test(flat + 0.1)
     assert len(calls) == 2
+
+
+def _matched(condition: str, values: np.ndarray, setting: str, scope: str = "answer", run: str = "m") -> pd.DataFrame:
+    made = _rows(condition, values, run=run)
+    return made.assign(setting=setting, metric="length_matched_min", scope=scope)
+
+
+def test_each_side_is_read_at_the_length_of_the_other():
+    own, long, short, other = (RNG.random((3, 1, 2)) for _ in range(4))
+    rows = concat(
+        [
+            _matched("cot", own, "m=50"),
+            _matched("cot", long, "against=no_cot m=7"),
+            _matched("cot", other, "against=filler m=9"),
+            _matched("no_cot", short, "m=7"),
+            _matched("cot_clean", other, "against=cot m=50"),
+        ]
+    )
+    cot, no_cot, clean = (Side(name, "length_matched_min", "answer") for name in ("cot", "no_cot", "cot_clean"))
+    np.testing.assert_array_equal(contrast(rows, cot, no_cot).differences, long - short)
+    np.testing.assert_array_equal(contrast(rows, no_cot, cot).differences, short - long)
+    np.testing.assert_array_equal(contrast(rows, clean, cot).differences, other - own)
+
+
+def test_sides_of_unequal_length_are_refused():
+    rows = concat([_matched("cot", RNG.random((3, 1, 2)), "m=50"), _matched("no_cot", RNG.random((3, 1, 2)), "m=7")])
+    cot, no_cot = (Side(name, "length_matched_min", "answer") for name in ("cot", "no_cot"))
+    with pytest.raises(NotPaired, match="over 50 and 7 tokens in problem p0: no rows of this pair"):
+        contrast(rows, cot, no_cot)
+
+
+def test_two_models_on_one_text_need_a_length_by_name():
+    first, second, own = (RNG.random((3, 1, 2)) for _ in range(3))
+    rows = concat(
+        [_matched("cot", values, "against=no_cot m=7", run=run) for run, values in (("a", first), ("b", second))]
+        + [_matched("cot", own, "m=50", run=run) for run in "ab"]
+    )
+    place = ("cot", "length_matched_min", "answer")
+    found = contrast(rows, *(Side(*place, run=run, against="no_cot") for run in "ab"))
+    np.testing.assert_array_equal(found.differences, first - second)
+    with pytest.raises(NotPaired, match="compared with the same text"):
+        contrast(rows, Side(*place, run="a"), Side(*place, run="b"))
+
+
+def test_rows_from_before_pairs_had_their_own_are_taken_as_they_are():
+    first, second = RNG.random((3, 1, 2)), RNG.random((3, 1, 2))
+    rows = concat([_matched("cot", first, ""), _matched("no_cot", second, "")])
+    cot, no_cot = (Side(name, "length_matched_min", "answer") for name in ("cot", "no_cot"))
+    np.testing.assert_array_equal(contrast(rows, cot, no_cot).differences, first - second)
+
+
+def test_a_problem_without_rows_of_the_pair_takes_those_of_its_own_length():
+    """The longer text differs from problem to problem."""
+    a, b = RNG.random((2, 1, 2)), RNG.random((2, 1, 2))
+    made = (
+        (_matched("cot", a, "m=5"), "p0"),
+        (_matched("cot", a, "against=clean m=4"), "p1"),
+        (_matched("clean", b, "against=cot m=5"), "p0"),
+        (_matched("clean", 9 + b, "m=6"), "p0"),
+        (_matched("clean", b, "m=4"), "p1"),
+    )
+    rows = concat(table[table["unit"] == unit] for table, unit in made)
+    cot, clean = (Side(name, "length_matched_min", "answer") for name in ("cot", "clean"))
+    np.testing.assert_array_equal(contrast(rows, cot, clean).differences, a - b)

@@ -4,10 +4,12 @@ import io
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
-from interp.core.effects import Effect, effect_table, effects, pairs, read_effects, write_effects
+from interp.core.contrast import Side, contrast
+from interp.core.effects import Effect, effect_table, effects, pairs, read_effects, write_effects, write_heads
 from interp.figures.measurement import measurement_figures
 from probes.rows import concat, table
 
@@ -75,6 +77,31 @@ def test_equal_problems_are_no_certainty():
     assert (open_ended.low, open_ended.high) == (-math.inf, math.inf)  # nats have no largest value
     assert Effect.read(open_ended.record()) == open_ended
     assert open_ended.interval == "0 [−∞, ∞]"
+
+
+def test_pairs_without_common_problems_or_of_unequal_length_are_left_out():
+    measured = rows(("cot", "no_cot"), ("min", "length_matched_min"), ("answer", "final"))
+    final = measured["scope"] == "final"
+    few = measured[~final | measured["unit"].isin(["p0"])]  # all but one set aside
+    assert {(e.metric, e.scope) for e in effects(few)} == {("min", "answer"), ("length_matched_min", "answer")}
+    matched = measured["metric"] == "length_matched_min"
+    measured.loc[matched, "setting"] = measured[matched]["condition"].map({"cot": "m=9", "no_cot": "m=3"})
+    assert {effect.metric for effect in effects(measured)} == {"min"}
+
+
+def test_every_head_has_its_effect_and_adjusted_p(tmp_path):
+    measured = rows(("cot", "no_cot", "filler"), ("min", "mean"), ("all", "answer"))
+    write_heads(tmp_path / "heads.csv", measured)
+    found = pd.read_csv(tmp_path / "heads.csv")
+    names = ["first", "second", "metric", "scope", "layer", "head", "effect", "adjusted_p"]
+    assert list(found) == names
+    assert len(found) == 3 * 2 * 2 * 6
+    for (first, second, metric, scope), part in found.groupby(names[:4]):
+        direct = contrast(measured, Side(first, metric, scope), Side(second, metric, scope))
+        np.testing.assert_allclose(part["effect"], direct.differences.mean(0).ravel(), rtol=1e-5)
+        np.testing.assert_allclose(part["adjusted_p"], direct.head_p_values().ravel(), rtol=1e-5)
+    write_heads(tmp_path / "few.csv", rows(("cot", "no_cot"), n=5))
+    assert not (tmp_path / "few.csv").exists()
 
 
 def test_effects_are_stored_and_read(tmp_path):

@@ -1,6 +1,7 @@
 """The registry of statistics: every statistic against a plain softmax in float64, and what registering refuses."""
 
 import dataclasses
+import math
 import subprocess
 import sys
 
@@ -66,6 +67,9 @@ def naive(name, row, n_visible):
         "sink_mass": lambda: row[0].item(),
         "normalised_entropy": lambda: nats / log[n_visible].item(),
         "normalised_entropy_without_sink": lambda: nats_others / log[n_visible - 1].item(),
+        "entropy_nats_without_sink": lambda: nats_others,
+        "effective_keys_without_sink": lambda: 2.718281828459045**nats_others,
+        "top1_mass_without_sink": lambda: max(others.tolist()),
     }[name]()
 
 
@@ -104,9 +108,11 @@ def test_a_pattern_gives_what_queries_and_keys_give(window):
 def test_a_row_of_a_pattern_that_sees_nothing_has_no_value():
     pattern = torch.tensor([[[0.0, 0.0], [1.0, 0.0]]])
     rows = RowsOfPattern(pattern, torch.tensor([0, 1]))
-    for name in ("entropy", "sink_mass", "top1_mass", "entropy_without_sink"):
+    for name in ("entropy", "sink_mass", "top1_mass", "entropy_without_sink", "top1_mass_without_sink"):
         assert getattr(rows, name)[0, 0].isnan(), name
     assert rows.entropy_without_sink[0, 1].isnan()
+    assert rows.top1_mass_without_sink[0, 1].isnan()
+    assert RowsOfPattern(torch.ones(1, 1, 1), torch.tensor([1])).top1_mass_without_sink.isnan().all()
     assert rows.entropy[0, 1] == 0
 
 
@@ -133,6 +139,12 @@ def test_every_reduction_has_a_label_and_a_function():
 def test_top1_mass_is_computed_where_it_is_asked_for_only():
     query, key = random_qk(2)
     assert row_statistics(query, key, 0.5)[0].top1_mass is None
+    without, _, how = row_statistics(query, key, 0.5, quantities=("top1_mass_without_sink",))
+    others = softmax_pattern(query, key, 0.5)[..., 1:]
+    expected = (others / others.sum(-1, keepdim=True)).amax(-1)[..., 1:]
+    torch.testing.assert_close(without.top1_mass_without_sink[..., 1:].double(), expected, atol=1e-5, rtol=0)
+    assert without.top1_mass_without_sink[..., 0].isnan().all(), "the first query sees key 1 only"
+    assert how.name == "chunked"
     found, _, how = row_statistics(query, key, 0.5, quantities=("top1_mass",))
     expected = softmax_pattern(query, key, 0.5).amax(-1)
     torch.testing.assert_close(found.top1_mass.double(), expected, atol=1e-5, rtol=0)
@@ -205,6 +217,24 @@ def test_a_rerun_cell_replaces_its_statistic_and_a_script_does_not(untouched):
     assert STATISTICS["of_a_cell"].function is again
     with pytest.raises(ValueError, match="registered twice"):
         cell("another")
+
+
+def test_a_strong_sink_keeps_the_digits_of_the_largest_weight_behind_it():
+    """1 - p_1 is about 1e-7 here: the weights of the others must not be divided by it."""
+    query, key = torch.ones(1, 1, 64, 8), torch.zeros(1, 1, 64, 8)
+    key[:, :, 0], key[:, :, 5] = 20 / 8, 2 / 8
+    found = chunked_row_statistics(query, key, 1.0)[0]
+    n_others = torch.arange(6.0, 64.0)
+    expected = math.e**2 / (math.e**2 + n_others - 1)
+    torch.testing.assert_close(found.top1_mass_without_sink[0, 0, 6:], expected, atol=1e-5, rtol=0)
+
+
+def test_rows_with_one_key_behind_the_first_are_not_sparse_without_the_sink():
+    found = chunked_row_statistics(*random_qk(4), 0.5)[0]
+    for name in (n for n in load_statistics() if n.endswith("_without_sink")):
+        values = find_statistic(name).of(found)
+        assert values[..., :2].isnan().all(), name
+        assert not values[..., 2:].isnan().any(), name
 
 
 def test_labels_are_known_without_torch():

@@ -1,0 +1,59 @@
+"""Which rows belong to a pair of conditions? Some numbers of a text depend on what it is compared with.
+
+A length-matched reduction, and any metric in a scope of m tokens (`first`, `window`), depend on how many tokens the
+other text of the pair has. A condition whose text has n tokens has
+
+    rows with m=n in `setting`               for comparisons with texts that are at least as long, if there are any
+    rows with against=OTHER m=M in `setting` for the comparison with a shorter text OTHER, of M tokens
+
+so a pair of texts has rows of its own on the longer side only: k conditions have at most k (k + 1) / 2 - 1 sets of
+rows, not k (k - 1). `matched_to` picks the rows of one side of a pair. Rows that depend on no other text have neither
+word, nor have those of results made before pairs had rows of their own (all texts of a problem were matched to the
+shortest one): they are taken as they are.
+"""
+
+import numpy as np
+import pandas as pd
+
+from probes.rows import setting, words
+
+PLACE = ["run", "condition", "unit", "metric", "scope"]
+
+
+def pair_setting(own: str, m: int, against: str | None = None) -> str:
+    """The column `setting` of a row of m tokens, which was `own` apart from that."""
+    return setting(**words(own), m=m, **({} if against is None else {"against": against}))
+
+
+def of_pairs(rows: pd.DataFrame) -> np.ndarray:
+    """Row by row, the other condition of the pair that the row is of; empty where it is of no single pair."""
+    return _word(rows, "against")
+
+
+def own_settings(rows: pd.DataFrame) -> np.ndarray:
+    """Row by row, what `setting` says but for the words of a pair."""
+    codes, texts = pd.factorize(rows["setting"])
+    kept = [{name: word for name, word in words(text).items() if name not in ("against", "m")} for text in texts]
+    return np.array([setting(**one) for one in kept], dtype=object)[codes]
+
+
+def matched_to(rows: pd.DataFrame, other: str) -> pd.DataFrame:
+    """The rows for a comparison with the condition `other`: those against it, else those against none, in order."""
+    against = of_pairs(rows)
+    if not against.any():
+        return rows
+    places = rows.groupby(PLACE, sort=False).ngroup().to_numpy()
+    own = against == other
+    return rows[own | ((against == "") & ~np.isin(places, places[own]))]
+
+
+def matched_sizes(rows: pd.DataFrame) -> pd.Series:
+    """By problem, the m of its rows; empty text where they have none. One side of a pair has one m a problem."""
+    found = rows[["unit"]].assign(m=_word(rows, "m")).drop_duplicates()
+    return found.drop_duplicates("unit").set_index("unit")["m"]
+
+
+def _word(rows: pd.DataFrame, name: str) -> np.ndarray:
+    """What `setting` says of `name`, row by row; empty where it says nothing."""
+    codes, texts = pd.factorize(rows["setting"])
+    return np.array([words(text).get(name, "") for text in texts], dtype=object)[codes]
