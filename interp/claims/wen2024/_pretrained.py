@@ -90,9 +90,11 @@ def mean_over_problems(
     return _mean(values.to_numpy(float), clusters_of(values.index), level, bounds)
 
 
-def mean_difference(found: Contrast, level: float) -> Interval | NotMeasurable:
-    """The mean difference of normalised entropies over problems, heads averaged within a problem."""
-    return _mean(found.differences.mean((1, 2)), found.labels, level, DIFFERENCE)
+def mean_difference(
+    found: Contrast, level: float, bounds: tuple[float, float] = DIFFERENCE
+) -> Interval | NotMeasurable:
+    """The mean difference over problems, heads averaged within a problem; of normalised entropies, if not told."""
+    return _mean(found.differences.mean((1, 2)), found.labels, level, bounds)
 
 
 def _mean(
