@@ -7,6 +7,7 @@ from interp.claims.wen2024 import fig6, fig6_finetune, fig6_model
 from interp.claims.wen2024 import mechanism_sparse_heads as heads
 from interp.claims.wen2024 import mechanism_steps as steps
 from interp.claims.wen2024._ablations import sizes
+from interp.claims.wen2024._fig6 import COMPARISONS, read_by_parts
 from interp.claims.wen2024._pretrained import by_problem, mean_over_problems
 from interp.claims.wen2024._worlds_pretrained import built_in, simulated_entropies
 from interp.core.claim import CLAIMS
@@ -129,27 +130,46 @@ def test_as_many_heads_are_chosen_as_leave_a_match():
 def entropies(changes: dict[str, float], n: int = 40, noise: float = 0.002):
     """Rows of fig6 in which CoT text differs by `changes`; a side that no part changes is at 0.3."""
     generator, values = np.random.default_rng(0), {}
-    for key, of in fig6.COMPARISONS.items():
+    for key, of in COMPARISONS.items():
         sides = ((of.first, 0.0), (of.second, -changes.get(key, 0.0)))
         for side, shift in sides:
             if key in changes:
                 value = 0.3 + shift + noise * generator.normal(size=n)
-                values.setdefault(("m", side.condition, side.metric, side.scope), value)
+                values.setdefault((side.run, side.condition, side.metric, side.scope), value)
     return simulated_entropies(built_in(n), values)
 
 
 def test_what_the_paper_measures_and_what_it_infers_are_primary_and_the_rest_are_controls():
-    found = judged(fig6, entropies({"published": -0.03, "length": 0.0, "shuffled": 0.0}))
+    changes = {"published": -0.03, "sentence": 0.02, "no_sink": 0.0, "position": 0.0, "relevance": 0.0}
+    found = judged(fig6, entropies({**changes, "tokens": -0.05, "permuted_published": -0.02}))
     outcomes = {v.key: v.outcome for v in found.verdicts}
-    assert (outcomes["published"], outcomes["length"]) == ("supported", "refuted")
+    assert [v.key for v in found.verdicts if v.primary] == list(changes)
+    assert [outcomes[key] for key in changes] == ["supported", *["refuted"] * 4]
+    assert (outcomes["tokens"], outcomes["permuted_published"]) == ("supported", "refuted")
+    assert (outcomes["sentence_same"], outcomes["relevance_same"]) == ("refuted", "supported")
     assert outcomes["format"] == outcomes["filler"] == "not testable here"
-    assert [v.key for v in found.verdicts if v.primary] == ["published", "length"]
     assert found.conclusion == "partly reproduced"
     assert found.finding.startswith("On this model")
 
 
 def test_no_difference_as_published_is_not_reproduced():
-    assert judged(fig6, entropies(dict.fromkeys(fig6.COMPARISONS, 0.0))).conclusion == "not reproduced"
+    assert judged(fig6, entropies(dict.fromkeys(COMPARISONS, 0.0))).conclusion == "not reproduced"
+
+
+def test_published_rows_keep_heads_where_heads_are_tested_and_their_mean_elsewhere():
+    one = entropies(dict.fromkeys(COMPARISONS, -0.03), n=8)
+    both = rows.concat([one, one.assign(head=1, value=one["value"] + 0.1)])
+    kept = read_by_parts(both)
+    heads_of = kept.groupby(["run", "condition", "metric", "scope"])["head"].unique().map(sorted)
+    assert heads_of["model", "cot", "min", "all"] == heads_of["model", "no_cot", "min", "final"] == [0, 1]
+    assert heads_of["model", "prose_clean", "min", "final"] == heads_of["permuted", "cot", "min", "all"] == [-1]
+    averaged = kept[(kept["condition"] == "prose_clean")].set_index("unit")["value"]
+    plain = one[one["condition"] == "prose_clean"].set_index("unit")["value"]
+    assert averaged.to_numpy() == pytest.approx(plain[averaged.index].to_numpy() + 0.05)
+    claim, preset = CLAIMS[fig6.ID], fig6.PRESETS["cpu"]
+    for found, again in zip(claim.judge(both, preset).verdicts, claim.judge(kept, preset).verdicts):
+        assert (found.key, found.outcome, found.note) == (again.key, again.outcome, again.note)
+        assert found.estimate == pytest.approx(again.estimate)
 
 
 def test_problems_of_one_template_count_once():
@@ -157,7 +177,7 @@ def test_problems_of_one_template_count_once():
     assert found.unit == "clusters"
     assert found.n == 60
     assert "100 problems of 60 templates" in found.note
-    assert {part.unit for part in fig6.parts(fig6.PRESETS["paper"])} == {"problems"}
+    assert {part.unit for part in CLAIMS[fig6.ID].parts(fig6.PRESETS["paper"])} == {"problems"}
 
 
 def test_problems_that_agree_or_come_from_one_template_give_no_narrow_interval():
@@ -197,10 +217,11 @@ def test_fresh_problems_have_items_of_their_own(module):
     from dataclasses import replace
 
     preset = module.PRESETS["cpu"]
-    usual, fresh = module.items(preset), module.items(replace(preset, first_unit=200))
-    assert [item.parameters["first_unit"] for item in fresh] == [200] * len(usual)
+    first = preset.first_unit + 1000
+    usual, fresh = module.items(preset), module.items(replace(preset, first_unit=first))
+    assert [item.parameters["first_unit"] for item in fresh] == [first] * len(usual)
     if "start" in usual[0].parameters:
-        assert [i.parameters["start"] + 200 for i in usual] == [i.parameters["start"] for i in fresh]
+        assert [i.parameters["start"] + 1000 for i in usual] == [i.parameters["start"] for i in fresh]
         assert {i.name for i in usual}.isdisjoint(i.name for i in fresh)
 
 
