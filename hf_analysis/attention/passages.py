@@ -10,7 +10,7 @@ from hf_analysis.attention.layout import Row, batch, rows_of, sharing
 from hf_analysis.attention.recorder import Recording, record
 from hf_analysis.measurement.reductions import PassageRows, passage_rows
 from hf_analysis.models.loading import LoadedModel
-from hf_analysis.text.conditions import Context, Passage, find_condition, tokenise
+from hf_analysis.text.conditions import Context, Passage, SetAside, find_condition, tokenise
 from hf_analysis.text.problems import Problem
 from hf_analysis.text.scopes import TokenCounts, ending_tokens
 from probes.rows import setting
@@ -49,18 +49,24 @@ class Tokenised:
 
 
 def tokenised(problem: Problem, conditions: Iterable[str], context: Context) -> dict[str, Tokenised]:
-    """The passages of `problem` under `conditions`; refuses one that cannot be made or is too long for the model."""
+    """The passages of `problem` under `conditions`; refuses one that cannot be made or is too long for the model.
+
+    A condition under which the problem is set aside is left out.
+    """
     model = context.model
     found = {}
     try:
         for name in conditions:
-            passage = find_condition(name)(problem, context)
+            try:
+                passage = find_condition(name)(problem, context)
+            except SetAside:
+                continue
             ids, n_question = tokenise(model, passage)
             n_ending = ending_tokens(model, passage, tuple(ids))
             found[name] = Tokenised(passage, tuple(ids), TokenCounts(len(ids), n_question, n_ending))
     except ValueError as error:
         raise ValueError(f"problem {problem.id}: {error}") from error
-    check_length(problem, model, max(len(one.ids) for one in found.values()))
+    check_length(problem, model, max((len(one.ids) for one in found.values()), default=0))
     return found
 
 

@@ -1,11 +1,12 @@
 """What is measured, whatever the model and wherever it runs? Checked when it is made, before a model is loaded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from hf_analysis.measurement.reductions import TOKEN_STATISTIC
-from hf_analysis.text.conditions import find_condition
+from hf_analysis.models.generation import Decoding
+from hf_analysis.text.conditions import OWN, find_condition
 from hf_analysis.text.problems import Problem
 from hf_analysis.text.scopes import DEFAULT_SCOPES, PAPER_SCOPES, find_scope
 from probes.attention.statistics import DEFAULT_METRICS, find_metric, statistics_of
@@ -34,6 +35,13 @@ class Request:
     pairs: Sequence[tuple[str, str]] | None = None
     """Pairs of conditions whose own numbers (equal length, m tokens) are computed; None: all."""
 
+    decoding: Decoding = field(default_factory=Decoding)
+    """How the model writes, in the conditions whose text is its own."""
+    chat: bool = False
+    """Whether every condition's question is put to the model as its chat template says."""
+    thinking: bool | None = None
+    """The switch of chat templates that have one."""
+
     def __post_init__(self) -> None:
         for name in self.conditions:
             find_condition(name)
@@ -52,6 +60,12 @@ class Request:
             raise ValueError("no problem to measure")
         if len({problem.id for problem in self.problems}) != len(self.problems):
             raise ValueError("two problems have the same id; ids must be unique")
+        if self.thinking is not None and not self.chat:
+            raise ValueError("--thinking is a switch of chat templates; it needs --chat")
+        if self.chat and self.paper_mode:
+            raise ValueError("paper mode reads the bare question; it does not go with --chat")
+        if self.decoding != Decoding() and not self.own:
+            raise ValueError(f"decoding options need one of the conditions {' '.join(OWN)}")
         if self.keep_tokens < 0:
             raise ValueError(f"keep_tokens {self.keep_tokens}: need 0 or more")
         if self.batch_size is not None and self.batch_size < 1:
@@ -72,6 +86,11 @@ class Request:
     def kept(self) -> list[Problem]:
         """The problems whose per-token entropies are kept."""
         return list(self.problems[: self.keep_tokens])
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The conditions whose text the model writes itself."""
+        return tuple(name for name in self.conditions if name in OWN)
 
     @property
     def metrics(self) -> tuple[str, ...]:

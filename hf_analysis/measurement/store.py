@@ -3,13 +3,18 @@
 out/fingerprint.json             what is measured; a resume that would measure something else is refused
 out/problems/<problem>.parquet   the rows of one finished problem, written whole before the next begins
 out/tokens/<problem>.parquet     its per-token entropies, for the first `keep_tokens` problems
-out/rows.parquet, out/tokens.parquet, out/passages.jsonl, out/measurement.json    at the end
+out/rows.parquet, out/tokens.parquet, out/passages.jsonl, out/generated.jsonl, out/measurement.json    at the end
+
+What the model wrote stands with its rows in the file of the problem, and once more in generated.jsonl: text, tokens,
+outcome.
 """
 
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +25,14 @@ from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem, paper_quirks
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS
-from probes.base.atomic import remove_leftovers, write_file, write_json
+from probes.base.atomic import remove_leftovers, write_file, write_json, write_text
 from probes.base.identity import admit
 
 FINGERPRINT = "fingerprint.json"
 PASSAGES = "passages.jsonl"
 """Every text by problem and condition, with how its tokens are divided (`tokens_of`)."""
+GENERATED = "generated.jsonl"
+"""Every text that the model wrote, with its tokens and what became of it."""
 
 
 def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any]:
@@ -45,6 +52,8 @@ def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any
         "scopes": list(request.scopes),
         **({} if usual else {"metrics": list(request.metrics)}),
         **({} if request.pairs is None else {"pairs": sorted(map(sorted, request.pairs))}),
+        **({"chat": True, "thinking": request.thinking} if request.chat else {}),
+        **({"decoding": asdict(request.decoding)} if request.own else {}),
     }
 
 
@@ -102,8 +111,9 @@ class Store:
             table.attrs = {}
         merged = rows.concat(tables)
         if self.request.kept:
-            kept = [pd.read_parquet(self._file("tokens", problem)) for problem in self.request.kept]
-            tokens = pd.concat(kept, ignore_index=True)
+            files = [self._file("tokens", problem) for problem in self.request.kept]
+            kept = [pd.read_parquet(file) for file in files if file.exists()]  # none of a problem without a text
+            tokens = pd.concat(kept, ignore_index=True) if kept else pd.DataFrame()
             write_file(self.out / "tokens.parquet", lambda temporary: tokens.to_parquet(temporary, index=False))
         summary: dict[str, Any] = {
             "forwarded_tokens": sum(fact["forwarded_tokens"] for fact in facts),
@@ -116,6 +126,11 @@ class Store:
         summary["set_aside"] = {scope: n for scope, n in counted.items() if n}
         if self.request.paper_mode:
             summary["paper_quirks"] = paper_quirks(self.problems)
+        if self.request.own:
+            texts = [text for fact in facts for text in fact["generated"]]
+            write_text(self.out / GENERATED, "".join(json.dumps(text) + "\n" for text in texts))
+            summary["outcomes"] = dict(Counter(text["outcome"] for text in texts))
+            summary["left_out"] = dict(Counter(name for fact in facts for name in fact["left_out"]))
         write_json(self.out / "measurement.json", summary)
         rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
         return merged

@@ -75,28 +75,6 @@ class LoadedModel:
     def decode(self, tokens: list[int]) -> str:
         return str(self.tokenizer.decode(tokens, clean_up_tokenization_spaces=False))
 
-    @torch.inference_mode()
-    def generate(self, prompt: list[int], max_new_tokens: int, min_new_tokens: int = 1) -> list[int]:
-        """The model's greedy continuation of `prompt`, one text at a time, without its end-of-text token."""
-        from transformers import GenerationConfig
-
-        ids = torch.tensor([prompt], device=self.device)
-        ends = self.model.generation_config.eos_token_id
-        greedy = GenerationConfig(
-            do_sample=False,
-            max_new_tokens=max_new_tokens,
-            min_new_tokens=min_new_tokens,
-            eos_token_id=ends,
-            pad_token_id=self.pad,
-        )
-        model: Any = self.model
-        made = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=greedy)
-        tokens = made[0, len(prompt) :].tolist()
-        stops = set(ends if isinstance(ends, list) else [ends])
-        while tokens and tokens[-1] in stops:
-            tokens.pop()
-        return tokens
-
 
 def load_model(
     name: str,

@@ -28,6 +28,8 @@ PAIRS = (
     Pair("cot_clean", "shuffled_tokens_clean", "the order of the tokens", True, EQUAL),
     Pair("cot_clean", "filler_clean", "whether the tokens say anything", True, EQUAL),
     Pair("prose_clean", "filler_clean", "whether the tokens say anything, none of them being reasoning", True, EQUAL),
+    Pair("cot_clean", "generated_clean", "who wrote the reasoning: the data set's author or the model", True, OWN),
+    Pair("generated_clean", "no_cot", "whether there is reasoning, the model's own", True, OWN),
     Pair("cot", "cot_clean", "format: annotations, and `#### N` or a sentence", False, OWN),
     Pair("cot", "no_cot", "several things: reasoning, format and length (the paper's comparison)", False, OWN),
     Pair("cot", "swapped_cot", "whose solution it is, final answer included", False, OWN),
@@ -64,7 +66,13 @@ _AFTER = """
   shuffled among themselves, those outside among themselves.
 - `prose_clean` takes its text from "In the Year 2889" by Michel and Jules Verne, from the start of a random sentence
   on, cut after the right number of tokens, which may be within a sentence.
-- A problem without a worked solution can be measured under `no_cot` and `generated` only.
+- A problem without a worked solution can be measured under `no_cot`, `generated` and `generated_clean` only.
+- What the model writes (`generated`, `generated_clean`) follows the question and the cue "Solution:", which counts as
+  part of the answer, or, with `--chat`, the chat template's prompt, which then is the question of every condition. It
+  is measured by teacher forcing, and with several samples a problem's rows are means over them. `generated_clean` is
+  what it wrote up to the sentence that states its answer, right or wrong, tokenised anew with the gold sentence
+  behind it. Texts that are empty, or hold nothing before an answer, are set aside and counted. In a chat the other
+  texts still begin with a space, so that their closing sentence has the same tokens everywhere.
 """
 
 

@@ -2,26 +2,29 @@
 
 A condition turns a problem into a passage: the question and what follows it. `cot` against `no_cot` is the
 paper's comparison; the others hold one explanation fixed at a time: format (`cot_clean`), order
-(`shuffled_steps`, `shuffled_tokens`), length (`filler`), relevance (`swapped_cot`), authorship (`generated`);
-`same_sentence` has those that end in the sentence of `no_cot`. docs/conditions.md says which pair differs in what.
+(`shuffled_steps`, `shuffled_tokens`), length (`filler`), relevance (`swapped_cot`), authorship (`generated`, and
+`generated_clean` against `cot_clean`); `same_sentence` has those that end in the sentence of `no_cot`.
+docs/conditions.md says which pair differs in what.
 A passage depends on the seed, the problem and the set of problems only, never on their order. A condition is one
 function with one `@register`, here or in a plug-in (`probes.base.plugins`).
 """
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from hf_analysis.models.generation import Decoding
 from hf_analysis.models.loading import LoadedModel
-from hf_analysis.text.answers import MARKER, stated_answer, without_annotations
+from hf_analysis.text.answers import MARKER, without_annotations
+from hf_analysis.text.own import CUE, OwnText, before_answer, own_texts
 from hf_analysis.text.places import overlapping, token_places
 from hf_analysis.text.problems import Problem, paper_answer
 from hf_analysis.text.steps import TAG, ending_of, joined, pieces, reasoning, shuffled
 from hf_analysis.text.values import same_answer
 from probes.base.plugins import is_rerun, load_plugins
 
-MAX_NEW_TOKENS = 256
-MIN_NEW_TOKENS = 8
+OWN = ("generated", "generated_clean")
+"""The conditions whose text the model writes."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,20 @@ class Context:
     seed: int
     model: LoadedModel
     paper_mode: bool = False
+    decoding: Decoding = field(default_factory=Decoding)
+    cue: str = CUE  # between a question and what the model writes; none in a chat
+    sample: int = 0  # which of the texts that the model wrote
+    own: dict[str, list[OwnText]] = field(default_factory=dict)  # what it has written so far, by problem
+
+    def own_text(self, problem: Problem) -> OwnText:
+        """What the model wrote after the question of `problem`; it writes now if it has not."""
+        if problem.id not in self.own:
+            self.own.update(own_texts(self.model, [problem], self.decoding, self.seed, self.cue))
+        return self.own[problem.id][self.sample]
+
+
+class SetAside(ValueError):
+    """A problem has no text under a condition; it is left out there, and counted."""
 
 
 Condition = Callable[[Problem, Context], Passage]
@@ -146,21 +163,26 @@ def swapped_cot(problem: Problem, context: Context) -> Passage:
 
 @register
 def generated(problem: Problem, context: Context) -> Passage:
-    """The model's own greedy continuation of the question, measured by teacher forcing over its tokens.
+    """The model's own continuation of the question, measured by teacher forcing over its tokens."""
+    own = context.own_text(problem)
+    if own.outcome == "empty":
+        raise SetAside("the model wrote nothing")
+    text = context.model.decode(list(own.tokens))
+    return Passage(problem.question, text, tokens=own.tokens, correct=own.outcome == "right")
 
-    The prompt is the bare question, so that every condition has the same context.
-    """
-    prompt = context.model.encode(problem.question)
-    room = MAX_NEW_TOKENS
-    if context.model.max_tokens is not None:
-        room = min(room, context.model.max_tokens - len(prompt))
-    if room < MIN_NEW_TOKENS:
-        raise ValueError(f"problem {problem.id}: its question leaves no room to generate an answer")
-    tokens = context.model.generate(prompt, room, MIN_NEW_TOKENS)
-    text = context.model.decode(tokens)
-    stated = stated_answer(text)
-    correct = stated is not None and same_answer(stated, problem.answer)
-    return Passage(problem.question, text, tokens=tuple(tokens), correct=correct)
+
+@register
+def generated_clean(problem: Problem, context: Context) -> Passage:
+    """The model's own CoT without the sentence of its answer, ending in the sentence of `no_cot`."""
+    own = context.own_text(problem)
+    thoughts = before_answer(own.text)
+    if not thoughts.strip():
+        raise SetAside("the model wrote no reasoning before an answer")
+    if "<think>" in f"{problem.question}{thoughts}".rpartition("</think>")[2]:
+        raise SetAside("the model's thought does not end")
+    sentence = closing_sentence(problem.answer)
+    correct = own.outcome == "right"
+    return Passage(problem.question, f"{own.cue}{thoughts}{sentence}", correct=correct, ending=sentence)
 
 
 def closing_sentence(answer: str) -> str:
@@ -213,7 +235,7 @@ def _solution(problem: Problem) -> str:
     if not problem.solution:
         raise ValueError(
             "it has no worked solution, which this condition needs; name its column with --solution, "
-            "or measure only no_cot and generated"
+            "or measure only no_cot, generated and generated_clean"
         )
     return problem.solution
 

@@ -16,14 +16,14 @@ from probes.base.atomic import write_json
 class Bench:
     """Time the suite against its peers in one process and print ratios."""
 
-    what: tyro.conf.Positional[Literal["entropy", "train", "patching", "all"]] = "all"
+    what: tyro.conf.Positional[Literal["entropy", "train", "patching", "generate", "all"]] = "all"
     """What to time."""
     json: Path | None = None
     """Also write the results as JSON to this file."""
     quick: bool = False
     """Only short texts: of entropy, 256 and 1,024 tokens."""
     threads: int | None = None
-    """Threads for every contender; by default 1 for training and patching, 2 for entropy."""
+    """Threads for every contender; by default 1 for training and patching, 2 for entropy and generation."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -38,6 +38,8 @@ def main(arguments: Sequence[str]) -> None:
         records += _train(options.threads or 1)
     if options.what in ("patching", "all"):
         records += _patching(options.threads or 1)
+    if options.what in ("generate", "all"):
+        records += _generate(options.threads or 2)
     if options.json is not None:
         write_json(options.json, records)
 
@@ -94,6 +96,19 @@ def _patching(threads: int) -> list[dict]:
         ours, theirs = record["ms"]["batched"], record["ms"]["TransformerLens loop"]
         place = f"{record['model']}, {record['inputs']} inputs"
         print(f"  {place:<34} {ours:8.1f} ms against {theirs:8.1f} ms  {record['ratio']:.2f}x", flush=True)
+    return records
+
+
+def _generate(threads: int) -> list[dict]:
+    from interp.bench import generate
+
+    records = []
+    print(f"greedy texts of the built-in model, {threads} thread(s); ratio = tokens per second over one at a time")
+    for record in _shown(generate.run(threads=threads), records):
+        speeds = ", ".join(f"{name} {value:.1f}" for name, value in record["tokens_per_second"].items())
+        bar = f"bar {record['bar']:g}x {'reached' if record['reached'] else 'MISSED'}"
+        place = f"{record['rows']} problems, {record['new_tokens']} tokens each"
+        print(f"  {place}: tokens/s {speeds}  {record['ratio']:.2f}x  ({bar})", flush=True)
     return records
 
 

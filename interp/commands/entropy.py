@@ -13,9 +13,11 @@ from rich.console import Console
 
 from hf_analysis.measurement.measure import Measurer, collect
 from hf_analysis.measurement.request import PAPER_CONDITIONS, Request
-from hf_analysis.measurement.store import PASSAGES
+from hf_analysis.measurement.store import GENERATED, PASSAGES
 from hf_analysis.models.baselines import BASELINES
+from hf_analysis.models.generation import Decoding
 from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer
+from hf_analysis.text.own import OUTCOMES
 from hf_analysis.text.problems import load_problems
 from hf_analysis.text.scopes import DEFAULT_SCOPES, SCOPES
 from interp.cli import parse
@@ -78,8 +80,9 @@ class Entropy:
         "shuffled_tokens",
         "filler",
     )
-    """What follows the question: cot no_cot cot_clean shuffled_steps shuffled_tokens filler swapped_cot generated;
-    then the same sentence: swapped_clean prose_clean shuffled_steps_clean shuffled_tokens_clean filler_clean."""
+    """What follows the question: cot no_cot cot_clean shuffled_steps shuffled_tokens filler swapped_cot;
+    then the same sentence: swapped_clean prose_clean shuffled_steps_clean shuffled_tokens_clean filler_clean;
+    what the model writes itself: generated generated_clean (with --chat, --temperature, --top-p, --samples)."""
     metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help=METRICS_HELP)] = DEFAULT_METRICS
     scopes: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help=SCOPES_HELP)] = DEFAULT_SCOPES
     paper_mode: bool = False
@@ -90,8 +93,20 @@ class Entropy:
     """Also measure models that know nothing, on the same text: the model's weights permuted, or fresh ones."""
     keep_tokens: int = 0
     """Keep per-token entropies of this many problems, for the report's token view."""
+    chat: bool = False
+    """Put every question to the model by its chat template, with the instruction to reason; for all conditions."""
+    thinking: bool | None = None
+    """With --chat: switch the thinking of a template that has such a switch on or off."""
+    temperature: float = 0.0
+    """Of what the model writes itself: 0 always takes the most likely token."""
+    top_p: float = 1.0
+    """Sample only from the most likely tokens that have this probability together."""
+    samples: int = 1
+    """Texts that the model writes for each problem; its rows are means over them."""
+    max_new_tokens: int = 256
+    """Where what the model writes is cut off."""
     seed: int = 0
-    """Seed of built-in problems and of the shuffled conditions."""
+    """Seed of built-in problems, of the shuffled conditions and of samples."""
     batch_size: int | None = None
     """Problems per forward pass; found automatically, halved when memory runs out."""
     device: str = "auto"
@@ -128,6 +143,7 @@ def main(arguments: Sequence[str]) -> None:
         if options.threads < 1:
             raise ValueError(f"--threads must be at least 1, got {options.threads}")
         torch.set_num_threads(options.threads)
+    decoding = Decoding(options.temperature, options.top_p, options.samples, options.max_new_tokens)
     check_directory(options.out, options.resume)
     problems = load_problems(
         options.data, limit=options.limit, seed=options.seed, split=options.split, offline=options.offline,
@@ -137,7 +153,7 @@ def main(arguments: Sequence[str]) -> None:
     scopes = None if options.scopes == DEFAULT_SCOPES else options.scopes
     request = Request(
         problems, conditions, options.seed, options.keep_tokens, options.paper_mode, batch_size=options.batch_size,
-        asked_metrics=asked, asked_scopes=scopes,
+        asked_metrics=asked, asked_scopes=scopes, decoding=decoding, chat=options.chat, thinking=options.thinking,
     )  # fmt: skip
     measured = _measured_here(options, request) if options.engine == "local" else _measured_on_ray(options, request)
     identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": _threads(options)}
@@ -167,7 +183,7 @@ def _measured_here(options: Entropy, request: Request) -> Measure:
         identity, groups = measurer.begin()
         with progress(f"measuring {name}", len(request.problems), "problems") as update:
             return collect(
-                request, identity, groups, partial(map, measurer.measured), out, options.resume,
+                request, identity, groups, partial(map, measurer.measuring), out, options.resume,
                 lambda done, total, problem: update(done, problem),
             )  # fmt: skip
 
@@ -244,9 +260,21 @@ def _print(options: Entropy, found: Sequence[Effect]) -> None:
         print(f"Means over heads, paired by problem; each interval alone has its level, and there are {len(found)}.")
     else:
         print("nothing to compare: an interval needs two conditions, and two problems that are not of one cluster")
-    for scope, n in read_json(options.out / "measurement.json")["set_aside"].items():
-        print(f"scope {scope}: {n} problems set aside, whose conditions do not have the same tokens there")
+    _print_set_aside(options)
     heads = f"{HEADS}, " if (options.out / HEADS).exists() else ""
     print(f"rows, {FILE}, {heads}{PASSAGES} and figures are in {options.out}")
     claim = "wen2024/fig6" if options.against is None else "wen2024/fig6-model"
     print(f"This describes this model on these problems. A verdict on the paper's claim: cotlens claims run {claim}")
+
+
+def _print_set_aside(options: Entropy) -> None:
+    """What became of the texts that the model wrote, and which problems a scope or a condition is without."""
+    found = read_json(options.out / "measurement.json")
+    for scope, n in found["set_aside"].items():
+        print(f"scope {scope}: {n} problems set aside, whose conditions do not have the same tokens there")
+    if "outcomes" in found:
+        n = sum(found["outcomes"].values())
+        counts = ", ".join(f"{found['outcomes'].get(name, 0)} {name}" for name in OUTCOMES)
+        print(f"of {n} texts that {options.model} wrote ({GENERATED}): {counts}")
+    for condition, n in found.get("left_out", {}).items():
+        print(f"condition {condition}: {n} problems set aside, for which the model wrote no such text")

@@ -16,7 +16,7 @@ from hf_analysis.measurement.measure import measure
 from hf_analysis.measurement.pairs import own_settings
 from hf_analysis.measurement.store import safe_name
 from hf_analysis.models.loading import LoadedModel, load_model
-from hf_analysis.text.conditions import CONDITIONS, Context, find_condition, tokenise
+from hf_analysis.text.conditions import CONDITIONS, OWN, Context, find_condition, tokenise
 from hf_analysis.text.problems import Problem
 from probes import rows
 from probes.attention.entropy import length_matched_min
@@ -105,7 +105,7 @@ def test_order_and_company_change_no_bit(llama, problems, tmp_path):
 
 
 def test_sharing_the_question_saves_tokens_and_changes_nothing(llama, problems, tmp_path):
-    conditions = sorted(set(CONDITIONS) - {"generated"})
+    conditions = sorted(set(CONDITIONS) - set(OWN))
     shared = measure(llama, problems[:3], conditions, tmp_path / "a")
     unshared = measure(llama, problems[:3], conditions, tmp_path / "b", share=False)
     assert_close(shared, unshared, 1e-5)

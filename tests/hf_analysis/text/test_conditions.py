@@ -3,6 +3,7 @@
 import pytest
 
 from hf_analysis.text.conditions import CONDITIONS, Context, Passage, find_condition, register, tokenise
+from hf_analysis.text.own import CUE
 from hf_analysis.text.problems import Problem
 
 HOSTILE = Problem("h", "مرحبا \x00 👩‍👩‍👧 <end> {x} %s\u200b?", "e\u0301 ☃ <<\n>>\n#### 5", "5")
@@ -94,16 +95,15 @@ def test_swapped_cot_is_another_problems_solution(llama, problems):
 def test_generated_is_the_models_greedy_text(llama, problems):
     passage = made("generated", problems[0], context(llama, problems))
     assert passage.tokens is not None
-    assert len(passage.tokens) >= 8
     assert passage.correct in (True, False)
     import torch
 
-    prompt = llama.encode(problems[0].question)
-    ids = torch.tensor([[*prompt, *passage.tokens[:5]]])
+    question = llama.encode(problems[0].question)
+    cue = len(llama.tokenizer(CUE, add_special_tokens=False)["input_ids"])
+    ids = torch.tensor([[*question, *passage.tokens[: cue + 5]]])
     with torch.no_grad():
-        logits = llama.model(ids).logits[0, len(prompt) - 1 : -1]
-    logits[:, 0] = -torch.inf  # the end of text is held back at first
-    assert logits.argmax(-1).tolist() == list(passage.tokens[:5])
+        logits = llama.model(ids).logits[0, len(question) + cue - 1 : -1]
+    assert logits.argmax(-1).tolist() == list(passage.tokens[cue : cue + 5])
 
 
 def test_a_token_across_the_boundary_belongs_to_the_answer(llama):

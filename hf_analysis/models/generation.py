@@ -1,0 +1,166 @@
+"""What does a model write? Generation batched over prompts: greedy or sampled, with a cache, until a row is done.
+
+Prompts are padded on the left, here and nowhere else. A row that is done leaves the batch. Every row draws from a
+stream of its own, so a text depends on its prompt and its stream, not on the rows beside it, but for rounding: the
+shape of a batch decides the last digits of the logits, so two tokens whose logits agree to rounding may change places
+(a tie: greedy decoding has no reason to take one or the other). The same batch gives the same tokens.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hf_analysis.models.loading import LoadedModel
+
+CHAT_ENDS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>")
+"""Special tokens that end a turn, which not every generation config names."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How tokens are chosen, and how many at most."""
+
+    temperature: float = 0.0
+    """0: the most likely token, always."""
+    top_p: float = 1.0
+    """Sample from the most likely tokens that have this probability together."""
+    samples: int = 1
+    """Texts for each prompt."""
+    max_new_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise ValueError(f"--temperature {self.temperature:g}: need 0 (greedy) or more")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"--top-p {self.top_p:g}: need more than 0 and at most 1")
+        if self.samples < 1 or self.max_new_tokens < 1:
+            raise ValueError(
+                f"--samples {self.samples} --max-new-tokens {self.max_new_tokens}: need at least 1 of each"
+            )
+        if self.temperature == 0 and (self.samples > 1 or self.top_p < 1):
+            raise ValueError(
+                f"--samples {self.samples} --top-p {self.top_p:g}: greedy texts are alike; set --temperature above 0"
+            )
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """What a model wrote after one prompt, without the token that ends it."""
+
+    tokens: tuple[int, ...]
+    complete: bool
+    """False: it was cut off at the limit of tokens."""
+
+
+@dataclass
+class _Row:
+    place: int
+    limit: int
+    tokens: list[int] = field(default_factory=list)
+
+
+def end_tokens(model: LoadedModel) -> frozenset[int]:
+    """The tokens after which a text, or a turn of a chat, is over."""
+    tokenizer: Any = model.tokenizer
+    ends = getattr(model.model.generation_config, "eos_token_id", None)
+    known = [*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id]
+    added = tokenizer.get_added_vocab()
+    return frozenset([*(end for end in known if isinstance(end, int)), *(added[n] for n in CHAT_ENDS if n in added)])
+
+
+@torch.inference_mode()
+def continuations(
+    model: LoadedModel,
+    prompts: Sequence[Sequence[int]],
+    decoding: Decoding | None = None,
+    streams: Sequence[torch.Generator] | None = None,
+    is_done: Callable[[int, list[int]], bool] = lambda place, tokens: False,
+    ends: frozenset[int] | None = None,
+) -> list[Continuation]:
+    """What the model writes after each prompt, all at once; with a temperature, row i draws from `streams[i]`.
+
+    A row ends at one of `ends` (default: `end_tokens`), when `is_done(place, tokens)`, at `max_new_tokens`, or where
+    the model's context ends.
+    """
+    from hf_analysis.models.decoding import grouped_attention, roomy_cache
+
+    decoding = decoding or Decoding()
+    if decoding.temperature and (streams is None or len(streams) != len(prompts)):
+        raise ValueError(f"sampling {len(prompts)} texts needs as many streams, got {len(streams or ())}")
+    rows = [_Row(i, _room(model, len(prompt), decoding.max_new_tokens)) for i, prompt in enumerate(prompts)]
+    found: list[Continuation | None] = [None] * len(prompts)
+    ends, cache = end_tokens(model) if ends is None else ends, roomy_cache(model.model)
+    network: Any = model.model
+    ids, mask = _left_padded(prompts, model.pad, model.device)
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    with grouped_attention(model.model):
+        while True:
+            inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+            logits = network(**inputs, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+            chosen = _chosen(logits, decoding, None if streams is None else [streams[row.place] for row in rows])
+            kept = []
+            for i, (row, token) in enumerate(zip(rows, chosen.tolist())):
+                ended = token in ends
+                if not ended:
+                    row.tokens.append(token)
+                    ended = is_done(row.place, row.tokens)
+                if ended or len(row.tokens) >= row.limit:
+                    found[row.place] = Continuation(tuple(row.tokens), ended)
+                else:
+                    kept.append(i)
+            if not kept:
+                return [one for one in found if one is not None]
+            ids, positions = chosen[:, None], positions[:, -1:] + 1
+            if len(kept) < len(rows):
+                rows, where = [rows[i] for i in kept], torch.tensor(kept, device=model.device)
+                ids, mask, positions = ids[where], mask[where], positions[where]
+                cache.batch_select_indices(where)
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+
+
+def _room(model: LoadedModel, n_prompt: int, limit: int) -> int:
+    """How many tokens may be written after a prompt."""
+    room = limit if model.max_tokens is None else min(limit, model.max_tokens - n_prompt)
+    if n_prompt == 0 or room < 1:
+        raise ValueError(
+            f"a prompt of {n_prompt} tokens leaves no room to write in; {model.name} takes 1 to {model.max_tokens}"
+        )
+    return room
+
+
+def _left_padded(
+    prompts: Sequence[Sequence[int]], pad: int, device: torch.device
+) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
+    """The prompts with their ends aligned, and which of the tokens are theirs."""
+    longest = max(map(len, prompts))
+    ids = [[pad] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
+    mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def _chosen(
+    logits: Float[Tensor, "row token"], decoding: Decoding, streams: Sequence[torch.Generator] | None
+) -> Int[Tensor, "row"]:
+    """The next token of every row."""
+    if not decoding.temperature or streams is None:
+        return logits.argmax(-1)
+    drawn = [
+        sampled(row, decoding.temperature, decoding.top_p, stream)
+        for row, stream in zip(logits.float().cpu(), streams)
+    ]
+    return torch.stack(drawn).to(logits.device)
+
+
+def sampled(
+    logits: Float[Tensor, "token"], temperature: float, top_p: float, stream: torch.Generator
+) -> Int[Tensor, ""]:
+    """A token with probability softmax(logits / temperature) among the likeliest of total `top_p`; one draw."""
+    probability, order = (logits.double() / temperature).softmax(-1).sort(descending=True, stable=True)
+    total = probability.cumsum(-1)
+    n_kept = int((total - probability < top_p).sum())  # the first is always kept
+    draw = torch.rand((), generator=stream, dtype=torch.float64) * total[n_kept - 1]
+    return order[min(int(torch.searchsorted(total[:n_kept], draw, right=True)), n_kept - 1)]
