@@ -6,7 +6,7 @@ import pytest
 from interp.claims.wen2024 import fig6, fig6_finetune, fig6_model
 from interp.claims.wen2024 import mechanism_sparse_heads as heads
 from interp.claims.wen2024 import mechanism_steps as steps
-from interp.claims.wen2024._ablations import sizes
+from interp.claims.wen2024._ablations import KNOWN, chosen_heads, known_heads, sizes
 from interp.claims.wen2024._fig6 import COMPARISONS, read_by_parts
 from interp.claims.wen2024._pretrained import by_problem, mean_over_problems
 from interp.claims.wen2024._steps import DISTANCE, FINAL, STEPS
@@ -105,7 +105,7 @@ def ablation_table(lost: float, n: int = 40):
     for unit in range(n):
         for metric in (heads.FINAL, heads.STEPS):
             values = [("intact", "intact", 0, -1.0)]
-            for group in heads._groups():
+            for group in [group.condition for group in heads.GROUPS]:
                 controls = -1.2 + generator.normal(0, 0.2, 2)
                 target = controls.mean() - lost + generator.normal(0, 0.1)
                 values += [(group, "target", 0, target), *((group, "control", d, v) for d, v in enumerate(controls))]
@@ -122,15 +122,61 @@ def ablation_table(lost: float, n: int = 40):
 )
 def test_the_sparsest_heads_must_matter_more_than_others(lost, outcome, conclusion):
     found = judged(heads, ablation_table(lost))
-    assert [v.outcome for v in found.verdicts] == [outcome] * 4
+    assert [v.outcome for v in found.verdicts] == [outcome] * 8
     assert all(v.n == 40 for v in found.verdicts)
     assert found.conclusion == conclusion
     assert [v.key for v in found.verdicts if v.primary] == ["sparsest_mean", "sparsest_zero"]
+    assert [v.key for v in found.verdicts if v.role == "control"] == [
+        "sparsest_unknown_mean", "sparsest_unknown_zero", "no_sink_unknown_mean", "no_sink_unknown_zero"
+    ]  # fmt: skip
+
+
+def test_without_heads_of_no_known_kind_their_parts_are_not_testable():
+    table = ablation_table(0.5)
+    found = judged(heads, table[~table["condition"].str.contains("no known kind")])
+    outcomes = {v.key: v.outcome for v in found.verdicts}
+    assert {outcome for key, outcome in outcomes.items() if "unknown" in key} == {"not testable here"}
+    assert found.conclusion == "reproduced"
+
+
+def selection(values: dict[str, np.ndarray]):
+    """Rows of one problem: a score of every head, by metric."""
+    tables = []
+    for metric, scores in values.items():
+        layer, head = np.indices(scores.shape).reshape(2, -1)
+        text = KNOWN[metric][0] if metric in KNOWN else "cot"
+        place = {"run": "m", "condition": text, "unit": "p", "metric": metric, "layer": layer, "head": head}
+        tables.append(rows.table(**place, value=scores.reshape(-1)))
+    return rows.concat(tables)
+
+
+def test_heads_of_a_known_kind_are_neither_chosen_nor_drawn():
+    import torch
+
+    from hf_analysis.causal.ablation import matched_heads
+
+    generator = np.random.default_rng(0)
+    kinds = {kind: np.where(generator.random((10, 9)) < 0.1, 0.9, 0.0) for kind in KNOWN}
+    table = selection({"length_matched_min": generator.random((10, 9)), **kinds})
+    known = np.any([scores > 0.5 for scores in kinds.values()], axis=0)
+    assert 0 < known.sum() < 60
+    assert (known_heads(table) == known).all()
+    chosen, among = chosen_heads(table, "length_matched_min", unknown=True)
+    assert chosen.sum() == 9
+    assert not (chosen.numpy() & known).any()
+    for seed in range(20):
+        other = matched_heads(chosen, torch.Generator().manual_seed(seed), among)
+        assert not (other.numpy() & (known | chosen.numpy())).any()
+        assert torch.equal(other.sum(1), chosen.sum(1))
+    everything, _ = chosen_heads(table, "length_matched_min", unknown=False)
+    assert (everything.numpy() & known).any()
+    crowded = selection({"length_matched_min": np.ones((2, 4)), "sink": np.full((2, 4), 0.9)})
+    assert not chosen_heads(crowded, "length_matched_min", unknown=True)[0].any()
 
 
 def test_controls_are_averaged_over_draws_within_a_problem():
     table = ablation_table(0.0, n=3)
-    group = heads._groups()[0]
+    group = heads.GROUPS[0].condition
     expected = table[(table["condition"] == group) & table["setting"].str.contains("control")]
     expected = expected[expected["metric"] == heads.FINAL].groupby("unit")["value"].mean()
     assert by_problem(table, heads.FINAL)[group, "control"].to_numpy() == pytest.approx(expected.to_numpy())
