@@ -261,8 +261,8 @@ register(
             "`cotlens heads`) carried the difference; the others mattered less than random ones. Sparsity may mark "
             "heads that matter only as far as it marks heads that copy. After that, on the same problems, the parts "
             "without heads of a known kind were declared. Their cut-offs were set after a look at the scores of "
-            "heads on the first four built-in problems: 78 of 270 heads are above the cut-off for sinks there; no ablation "
-            "was made with them."
+            "heads on the first four built-in problems: 78 of 270 heads are above the cut-off for sinks there; no "
+            "ablation was made with them."
         ),
         presets=PRESETS,
         items=items,
