@@ -27,49 +27,54 @@ def simulated_tuning(
     nothing moves. `early`: the share of all movement that the first dose has.
     """
     units = built_in(N_PROBLEMS)
-    tables = [_attention(BASE, 0, units, {place: np.full(N_PROBLEMS, 0.4) for place in PLACES})]
-    tables += _losses(BASE, 0, units, generator, dict.fromkeys(ARMS, 0.0))
+    cells = {(BASE, 0, *place): np.full(N_PROBLEMS, 0.4) for place in PLACES}
+    cells |= _losses(BASE, 0, units, generator, dict.fromkeys(ARMS, 0.0))
     for arm in ARMS:
         of_problems = deviations(generator, units, (len(PLACES),), 0.01, 0.005)
         for seed in range(SEEDS):
             run = run_name(arm, seed)
             of_run = generator.normal(0, 0.004, len(PLACES))
             for share, dose in zip((early, 1.0), DOSES):
-                values = {}
                 for i, (metric, scope, text) in enumerate(PLACES):
                     shift = shifts[arm] if text in AFTER_COT else elsewhere * (arm == "cot")
                     unit = NATS / SMALLEST if metric.startswith("entropy_nats") else 1.0
                     shift *= not (sink_only and metric.startswith("sink_excluded"))
                     noise = generator.normal(0, 0.004, N_PROBLEMS)
-                    values[metric, scope, text] = 0.4 + unit * (share * (shift + of_run[i] + of_problems[i]) + noise)
-                tables.append(_attention(run, dose, units, values))
-                tables += _losses(run, dose, units, generator, {text: learned * (text == arm) for text in ARMS})
-            counts = dict.fromkeys(TRAINING, 100.0)
-            tables.append(
-                table(run=run, condition=arm, unit=str(seed), metric=list(counts), value=[*counts.values()])
-            )
-    return concat(tables)
+                    moved = share * (shift + of_run[i] + of_problems[i]) + noise
+                    cells[run, dose, metric, scope, text] = 0.4 + unit * moved
+                cells |= _losses(run, dose, units, generator, {text: learned * (text == arm) for text in ARMS})
+    runs = [(run_name(arm, seed), arm, str(seed)) for arm in ARMS for seed in range(SEEDS)]
+    run, arm, seed = (np.repeat(names, len(TRAINING)) for names in zip(*runs))
+    counts = table(run=run, condition=arm, unit=seed, metric=list(TRAINING) * len(runs), value=100.0)
+    return concat([_table(cells, units), counts])
 
 
-def _attention(
-    run: str, dose: int, units: list[str], values: Mapping[tuple[str, str, str], np.ndarray]
-) -> pd.DataFrame:
-    metric, scope, text = (np.repeat(names, len(units)) for names in zip(*values))
-    names = {"run": run, "setting": setting(dose=dose), "metric": metric, "scope": scope, "condition": text}
-    return table(**names, unit=units * len(values), value=np.concatenate(list(values.values())))
+Cells = dict[tuple[str, int, str, str, str], np.ndarray]
+"""By run, dose, metric, scope and text."""
 
 
 def _losses(
     run: str, dose: int, units: list[str], generator: np.random.Generator, moved: Mapping[str, float]
-) -> list[pd.DataFrame]:
-    found = []
+) -> Cells:
+    found: Cells = {}
     for text, change in moved.items():
-        of = units if text != "prose" else [f"prose-{i:05d}" for i in range(N_PASSAGES)]
+        of = _PASSAGES if text == "prose" else units
         noise = deviations(generator, of, (), 0.03, 0.02) if dose else 0.0
         value = 1.5 + change + noise + generator.normal(0, 0.01)
-        names = {"run": run, "setting": setting(dose=dose), "condition": text, "metric": "answer_loss"}
-        found.append(table(**names, scope="answer", unit=of, value=np.broadcast_to(value, len(of))))
+        found[run, dose, "answer_loss", "answer", text] = np.broadcast_to(value, len(of))
     return found
+
+
+_PASSAGES = [f"prose-{i:05d}" for i in range(1, N_PASSAGES + 1)]
+
+
+def _table(cells: Cells, units: list[str]) -> pd.DataFrame:
+    sizes = [len(values) for values in cells.values()]
+    run, dose, metric, scope, text = (np.repeat(names, sizes) for names in zip(*cells))
+    unit = [one for *_, of in cells for one in (_PASSAGES if of == "prose" else units)]
+    values = np.concatenate(list(cells.values()))
+    settings = [setting(dose=one) for one in dose]
+    return table(run=run, setting=settings, metric=metric, scope=scope, condition=text, unit=unit, value=values)
 
 
 def _world(

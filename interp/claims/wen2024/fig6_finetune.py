@@ -168,8 +168,9 @@ register(
             "on the first 24 built-in problems with seeds 0 to 2, the design was changed to doses, a third arm "
             "(prose), all tokens supervised, a constant learning rate of half the former initial one, and the same "
             "closing sentence as the statistic; the needed fall of the loss was lowered from 0.1 to 0.05, because "
-            "loss is now on all tokens. None of this was tried at this size before it was declared. The learning "
-            "rate of the first design was chosen on losses of other problems."
+            "loss is now on all tokens. Looked at before this was declared: the held-out loss of one run on prose "
+            "(seed 97), which fell by 0.087 within 2,048 tokens; no entropy of a tuned model. The learning rate of "
+            "the first design was chosen on losses of other problems."
         ),
         presets=PRESETS,
         items=items,
