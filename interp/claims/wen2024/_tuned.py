@@ -26,7 +26,7 @@ BASE = "base"
 FINAL = "final"
 """The scope of the sentence " The answer is N.", whose tokens are the same after CoT and without."""
 CONDITIONS = ("cot", "cot_clean", "no_cot")
-WHOLE_METRICS, SENTENCE_METRICS = ("min",), ("min", "mean", "sink_excluded_min", "entropy_nats_min")
+METRICS = ("min", "mean", "sink_excluded_min", "entropy_nats_min")
 TRAINING = ("training_loss", "forwarded_tokens", "supervised_tokens", "passages")
 """Metrics of a training run; its unit is the seed."""
 Table = Float[np.ndarray, "problem run"]
@@ -37,50 +37,32 @@ def run_name(arm: str, seed: int) -> str:
     return f"{arm}-tuned seed={seed}"
 
 
-def attention_rows(model: "LoadedModel", problems: Sequence["Problem"], run: str) -> pd.DataFrame:
+def attention_rows(model: "LoadedModel", problems: Sequence["Problem"], run: str, out: Path) -> pd.DataFrame:
     """Mean over heads of each metric, by problem: all tokens of CoT text, and the closing sentence after CoT or none.
 
-    A problem whose sentence is not the same tokens in both texts has no rows of that sentence.
+    The measurement is in `out`, and goes on there after a kill. A problem whose sentence is not the same tokens in
+    both texts has no rows of it.
     """
-    from hf_analysis.attention.recorder import record
-    from hf_analysis.text.conditions import Context, find_condition, tokenise
-    from probes.attention.entropy import reduced
-    from probes.attention.statistics import find_metric, statistics_of
+    from hf_analysis.measurement.measure import measure
 
-    context = Context(problems, 0, model)
-    cells: list[tuple[str, str, str, str, float, int]] = []
-    for problem in problems:
-        texts = {
-            name: tokenise(model, find_condition(name)(problem, context)) for name in ("cot", "cot_clean", "no_cot")
-        }
-        sentence = texts["no_cot"][0][texts["no_cot"][1] :]
-        same = texts["cot_clean"][0][-len(sentence) :] == sentence
-        for name, (ids, _) in texts.items():
-            metrics, scope, first = (
-                (WHOLE_METRICS, "all", 0) if name == "cot" else (SENTENCE_METRICS, FINAL, -len(sentence))
-            )
-            if scope == FINAL and not same:
-                continue
-            found = record(model.model, ids, statistics=statistics_of(metrics))
-            for metric in map(find_metric, metrics):
-                values = found[metric.statistic.name][:, 0, :, first:]
-                by_head = reduced(metric.reduction, values, values.shape[-1])
-                cells.append((problem.id, name, metric.name, scope, float(by_head.double().mean()), values.shape[-1]))
-    unit, condition, metric, scope, value, n_tokens = zip(*cells)
-    return rows.table(
-        run=run, unit=unit, condition=condition, metric=metric, scope=scope, value=value, n_tokens=n_tokens
-    )
+    options = {"metrics": METRICS, "scopes": ("all", FINAL), "resume": True, "run": run}
+    heads = measure(model, problems, CONDITIONS, out, **options)
+    read = (heads["scope"] == FINAL) | ((heads["condition"] == "cot") & (heads["metric"] == "min"))
+    place = ["unit", "condition", "metric", "scope", "n_tokens"]
+    found = heads[read].groupby(place, sort=False, as_index=False)["value"].mean()
+    return rows.table(run=run, **{name: found[name].to_numpy() for name in (*place, "value")})
 
 
 def dose_rows(
-    model: "LoadedModel", problems: Sequence["Problem"], prose: Sequence["Problem"], run: str, dose: int
+    model: "LoadedModel", problems: Sequence["Problem"], prose: Sequence["Problem"], run: str, dose: int, work: Path
 ) -> pd.DataFrame:
     """Attention and held-out losses of one model; `setting` names the dose."""
     from hf_analysis.finetuning import loss_rows
 
+    attention = attention_rows(model, problems, run, work / f"measurement-{dose}")
     of_prose = loss_rows(model, prose, ["cot"], run=run).assign(condition="prose")
     losses = [loss_rows(model, problems, [arm for arm in ARMS if arm != "prose"], run=run), of_prose]
-    return rows.concat([attention_rows(model, problems, run), *losses]).assign(setting=rows.setting(dose=dose))
+    return rows.concat([attention, *losses]).assign(setting=rows.setting(dose=dose))
 
 
 def tuned_rows(

@@ -80,7 +80,7 @@ def tune_and_measure(item: Item, work: Path) -> pd.DataFrame:
     prose, held_out_prose = prose_passages(p["prose"])
     model = load(p["model"])
     if p["arm"] == BASE:
-        return dose_rows(model, held_out, held_out_prose, BASE, 0)
+        return dose_rows(model, held_out, held_out_prose, BASE, 0, work)
     texts = prose if p["arm"] == "prose" else training_problems(p["data"], p["n_training"], held_out)
     names = ("seed", "tokens_per_step", "lr", "rank")
     options = {name: p[name] for name in names}
@@ -91,7 +91,7 @@ def tune_and_measure(item: Item, work: Path) -> pd.DataFrame:
         p["arm"],
         config,
         p["doses"],
-        lambda tuned, run, dose: dose_rows(tuned, held_out, held_out_prose, run, dose),
+        lambda tuned, run, dose: dose_rows(tuned, held_out, held_out_prose, run, dose, work),
         work,
     )
 

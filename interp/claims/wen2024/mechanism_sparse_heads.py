@@ -111,7 +111,7 @@ def measure_shard(item: Item, work: Path) -> pd.DataFrame:
     problems = some_problems(p["data"], p["first_unit"], limit)
     selection, tested = problems[: p["n_selection"]], problems[p["n_selection"] :]
     model = load(p["model"])
-    entropies = measure(model, selection, ("cot", "no_cot"), work / "selection", resume=True)
+    entropies = measure(model, selection, ("cot", "no_cot"), work / "selection", scopes=("answer",), resume=True)
     entropies = entropies[
         (entropies["condition"] == "cot") & (entropies["scope"] == "answer") & entropies["metric"].isin(CRITERIA)
     ]

@@ -10,7 +10,6 @@ import torch
 import interp.claims.wen2024._tuned as tuned
 from hf_analysis.finetuning import FinetuneConfig, Finetuner
 from hf_analysis.text.conditions import Context, find_condition, tokenise
-from hf_analysis.text.problems import Problem
 from interp.claims.wen2024 import fig6_finetune as claim
 from interp.claims.wen2024._finetune import MEASURES, PLACES
 from interp.claims.wen2024._pretrained import load, some_problems
@@ -138,8 +137,9 @@ def eager_patterns(model, ids: list[int]) -> torch.Tensor:
     return torch.stack(found)[:, 0]
 
 
-def test_the_sentence_is_measured_as_eager_attention_has_it(llama, problems):
-    rows = tuned.attention_rows(llama, problems[:2], "r").set_index(["unit", "condition", "metric", "scope"])["value"]
+def test_the_sentence_is_measured_as_eager_attention_has_it(llama, problems, tmp_path):
+    table = tuned.attention_rows(llama, problems[:2], "r", tmp_path)
+    rows = table.set_index(["unit", "condition", "metric", "scope"])["value"]
     for problem in problems[:2]:
         context = Context(problems, 0, llama)
         for text in ("cot_clean", "no_cot"):
@@ -162,17 +162,6 @@ def test_the_sentence_is_measured_as_eager_attention_has_it(llama, problems):
     assert set(PLACES) <= {(metric, scope, text) for _, text, metric, scope in rows.index}
 
 
-def test_a_sentence_of_other_tokens_is_set_aside(llama, problems, monkeypatch):
-    def longer(problem: Problem, context: Context):
-        from hf_analysis.text.conditions import Passage
-
-        return Passage(problem.question, f" The answer is now {problem.answer}.")
-
-    monkeypatch.setitem(__import__("hf_analysis.text.conditions", fromlist=["x"]).CONDITIONS, "no_cot", longer)
-    rows = tuned.attention_rows(llama, problems[:1], "r")
-    assert set(rows["scope"]) == {"all"}
-
-
 @pytest.fixture
 def item():
     return next(item for item in claim.items(claim.PRESETS["smoke"]) if item.name == "no_cot-seed=1")
@@ -184,10 +173,10 @@ def test_a_run_killed_at_a_dose_goes_on_there_and_ends_with_the_same_rows(dose, 
     taken: list[int] = []
     measured = tuned.dose_rows
 
-    def die(model, problems, prose, run, at):
+    def die(model, problems, prose, run, at, work):
         if at == dose:
             raise KeyboardInterrupt
-        return measured(model, problems, prose, run, at)
+        return measured(model, problems, prose, run, at, work)
 
     def counted(self):
         taken.append(self.tokens)
