@@ -3,7 +3,9 @@
 The model reads question and continuation, one passage at a time, and is trained on the continuation only: its
 tokens are supervised, the question's are context. A budget counts forwarded tokens, question and continuation,
 whether supervised or not: two conditions with equal budgets cost the same computation and differ in how many of
-their tokens are supervised, which `Step` counts too.
+their tokens are supervised, which `Step` counts too. With `whole`, every token but the first is supervised, and
+equal budgets are equal in both. With a constant learning rate a run passes through the states of all shorter runs,
+so that one run gives every dose.
 
 The base weights stay frozen and nothing is dropped out. The seed decides the adapters' initial weights and the
 order of the problems, the latter anew for every epoch and without any hidden state. So a checkpoint of adapters,
@@ -26,17 +28,14 @@ from torch.nn.functional import cross_entropy
 from hf_analysis.measurement.store import problems_digest
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.conditions import Context, find_condition, tokenise
-from hf_analysis.text.problems import Problem, load_problems
+from hf_analysis.text.problems import Problem
 from probes import rows
 from probes.base import checkpoint
-
-TRAINING_SEED = 1_000_000
-"""reasoning-gym makes problem i of seed s from s + i: neighbouring seeds share problems, far ones do not."""
 
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """Adam (0.9, 0.999) on LoRA adapters of every linear layer; the learning rate falls linearly to 0."""
+    """Adam (0.9, 0.999) on LoRA adapters of every linear layer."""
 
     seed: int = 0
     """Decides the adapters' initial weights and the order of the problems."""
@@ -50,6 +49,10 @@ class FinetuneConfig:
     """Rank of the adapters; they are scaled by 2, as LoRA's alpha = 2 rank does."""
     max_norm: float = 1.0
     """Gradients are clipped to this norm."""
+    decay: bool = True
+    """Whether the learning rate falls linearly to 0 over the budget, or stays as it is."""
+    whole: bool = False
+    """Whether the question is supervised too, but for its first token."""
 
     def __post_init__(self) -> None:
         for name in ("tokens", "tokens_per_step", "rank"):
@@ -81,19 +84,6 @@ class Finetuned:
     history: tuple[Step, ...]
 
 
-def training_problems(data: str, n: int | None, held_out: Sequence[Problem]) -> list[Problem]:
-    """The first `n` problems of `data` for training, without those that ask a question of `held_out`.
-
-    Built-in problems are drawn with a seed far from any measurement's; a dataset of the hub gives its split `train`.
-    """
-    taken = {_key(problem) for problem in held_out}
-    pool = load_problems(data, limit=n, seed=TRAINING_SEED, split="train")
-    kept = [problem for problem in pool if _key(problem) not in taken]
-    if not kept:
-        raise ValueError(f"--data {data}: every problem is held out, none is left to train on; use more problems")
-    return kept
-
-
 def finetune(
     loaded: LoadedModel,
     problems: Sequence[Problem],
@@ -111,15 +101,7 @@ def finetune(
     tuner = Finetuner(loaded, problems, condition, config)
     if checkpoint_path is not None and checkpoint_path.exists():
         tuner.restore(checkpoint_path)
-    saved = time.monotonic()
-    while not tuner.finished:
-        on_step(tuner.step())
-        if checkpoint_path is not None and time.monotonic() - saved >= checkpoint_seconds:
-            tuner.save(checkpoint_path)
-            saved = time.monotonic()
-    if checkpoint_path is not None:
-        tuner.save(checkpoint_path)
-    return tuner.result()
+    return tuner.train(config.tokens, checkpoint_path, checkpoint_seconds, on_step)
 
 
 class Finetuner:
@@ -149,9 +131,31 @@ class Finetuner:
         """Forwarded so far."""
         return sum(step.forwarded for step in self.history)
 
-    @property
-    def finished(self) -> bool:
-        return self.tokens >= self.config.tokens
+    def train(
+        self,
+        until: int,
+        checkpoint_path: Path | None = None,
+        checkpoint_seconds: float = 60.0,
+        on_step: Callable[[Step], None] = lambda _: None,
+    ) -> Finetuned:
+        """Trains on to `until` forwarded tokens, a dose of the run, and saves the state that it ends with.
+
+        The model keeps its adapters and can be trained further. A run that is past that dose is refused.
+        """
+        if self.history and self.tokens - self.history[-1].forwarded >= until:
+            raise ValueError(
+                f"the run has seen {self.tokens} tokens, and is asked for the model after {until}; remove its "
+                f"checkpoint{f' {checkpoint_path}' if checkpoint_path else ''} to train it again"
+            )
+        saved = time.monotonic()
+        while self.tokens < min(until, self.config.tokens):
+            on_step(self.step())
+            if checkpoint_path is not None and time.monotonic() - saved >= checkpoint_seconds:
+                self.save(checkpoint_path)
+                saved = time.monotonic()
+        if checkpoint_path is not None:
+            self.save(checkpoint_path)
+        return self.result()
 
     def step(self) -> Step:
         """Takes passages up to the next multiple of `tokens_per_step`, and one optimiser step on their mean loss."""
@@ -159,7 +163,8 @@ class Finetuner:
         goal = min((before // config.tokens_per_step + 1) * config.tokens_per_step, config.tokens)
         batch: list[tuple[list[int], int]] = []
         while before + sum(len(ids) for ids, _ in batch) < goal:
-            batch.append(tokenise(self.loaded, self.condition(self._next(), self.context)))
+            ids, n_question = tokenise(self.loaded, self.condition(self._next(), self.context))
+            batch.append((ids, 1 if config.whole else n_question))
         supervised = sum(len(ids) - n_question for ids, n_question in batch)
         self.optimiser.zero_grad(set_to_none=True)
         total = 0.0
@@ -173,7 +178,7 @@ class Finetuner:
             )
         torch.nn.utils.clip_grad_norm_(self.adapters.values(), config.max_norm)
         for group in self.optimiser.param_groups:
-            group["lr"] = config.lr * (1 - before / config.tokens)
+            group["lr"] = config.lr * (1 - before / config.tokens if config.decay else 1)
         self.optimiser.step()
         self.history.append(Step(len(batch), sum(len(ids) for ids, _ in batch), supervised, total))
         return self.history[-1]
@@ -287,8 +292,3 @@ def history_rows(history: Sequence[Step], *, condition: str, seed: int, run: str
             rows.table(**names, metric=list(totals), update=len(history), value=[float(v) for v in totals.values()]),
         ]
     )
-
-
-def _key(problem: Problem) -> str:
-    """What makes two problems the same: the question, whatever its spaces and capitals."""
-    return " ".join(problem.question.lower().split())

@@ -78,24 +78,33 @@ def mean_outputs(model: LoadedModel, texts: Sequence[Sequence[int]]) -> Float[Te
     return torch.stack([sums[layer] for layer in range(model.n_layers)]).float() / len(texts)
 
 
-def lowest_heads(scores: Float[Tensor, "layer head"], n: int, per_layer: int) -> Bool[Tensor, "layer head"]:
-    """The n heads with the lowest scores, at most `per_layer` of a layer: every layer keeps others to match."""
-    n_layers, n_heads = scores.shape
-    if not 0 < n <= per_layer * n_layers or 2 * per_layer > n_heads:
+def lowest_heads(
+    scores: Float[Tensor, "layer head"], n: int, per_layer: int, among: Bool[Tensor, "layer head"] | None = None
+) -> Bool[Tensor, "layer head"]:
+    """The n heads with the lowest scores, at most `per_layer` of a layer: every layer keeps others to match.
+
+    With `among`, only of those heads, and at most half of them in a layer.
+    """
+    among = torch.ones_like(scores, dtype=torch.bool) if among is None else among
+    most = (among.sum(1) // 2).clamp_max(per_layer)
+    if not 0 < n <= int(most.sum()):
         raise ValueError(
-            f"lowest_heads: {n} heads, at most {per_layer} of {n_heads} in each of {n_layers} layers; expected at "
-            "most half of a layer's heads, and layers enough"
+            f"lowest_heads: {n} heads, at most {per_layer} and at most half of a layer's {among.sum(1).tolist()}; "
+            f"expected 1 to {int(most.sum())}"
         )
-    within = scores.argsort(dim=1, stable=True).argsort(dim=1, stable=True) < per_layer
-    ranked = scores.masked_fill(~within, torch.inf).flatten().argsort(stable=True)
-    chosen = torch.zeros(n_layers * n_heads, dtype=torch.bool)
+    ranks = scores.masked_fill(~among, torch.inf).argsort(dim=1, stable=True).argsort(dim=1, stable=True)
+    ranked = scores.masked_fill(ranks >= most[:, None], torch.inf).flatten().argsort(stable=True)
+    chosen = torch.zeros(scores.numel(), dtype=torch.bool)
     chosen[ranked[:n]] = True
-    return chosen.reshape(n_layers, n_heads)
+    return chosen.reshape(scores.shape)
 
 
-def matched_heads(heads: Bool[Tensor, "layer head"], generator: torch.Generator) -> Bool[Tensor, "layer head"]:
-    """Random other heads, in every layer as many as `heads` has there."""
-    if bool((2 * heads.sum(1) > heads.shape[1]).any()):
+def matched_heads(
+    heads: Bool[Tensor, "layer head"], generator: torch.Generator, among: Bool[Tensor, "layer head"] | None = None
+) -> Bool[Tensor, "layer head"]:
+    """Random other heads, of those in `among` if it is given, in every layer as many as `heads` has there."""
+    others = ~heads if among is None else among & ~heads
+    if bool((heads.sum(1) > others.sum(1)).any()):
         raise ValueError("matched_heads: more than half of a layer's heads; the others are too few to match them")
-    lots = torch.rand(heads.shape, generator=generator).masked_fill(heads, 2.0)
+    lots = torch.rand(heads.shape, generator=generator).masked_fill(~others, 2.0)
     return lots.argsort(1).argsort(1) < heads.sum(1, keepdim=True)

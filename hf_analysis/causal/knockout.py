@@ -2,10 +2,11 @@
 
 A knockout adds -inf to the scores of chosen pairs of query and key: their weight is zero and the other keys share
 the row, as if the key were not there for that query. Everything else in the model is as it was. What counts is the
-log-probability of given tokens of the same text (teacher forcing), always against a control that cuts equally many
-other keys at the same queries.
+log-probability of given tokens of the same text (teacher forcing), against the intact model and against a control
+that cuts equally many other keys at the same queries (`hf_analysis.causal.edges`).
 """
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -18,18 +19,20 @@ from torch import Tensor
 
 from hf_analysis.attention.intercept import AttentionCall, intercepting
 from hf_analysis.attention.layout import Row, batch, sharing
-from hf_analysis.causal.edges import EDGES, matched
+from hf_analysis.causal.edges import KINDS, cut
 from hf_analysis.causal.likelihood import log_probs_at, token_log_probs
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem
 from hf_analysis.text.spans import Solution, solution
 from probes import rows
 
-ARMS = ("full", "target", "control")
-"""All edges of a kind; as many distant ones of them as have a control; that control."""
+ARMS = ("target", "control")
+"""The cut of a kind; equally many other keys in its place."""
 INTACT = "intact"
 FINAL, STEPS = "final_log_prob", "step_log_prob"
 """Nats of the whole final answer; nats per token of the numbers in the second and later reasoning lines."""
+DISTANCE = "key_distance"
+"""From query to hidden key, in tokens: the mean over the pairs that an arm cuts."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,10 @@ def _packed_log_probs(
     n, inputs = len(row.ids), batch([row], pad=model.pad)
     hidden = torch.zeros(n, n, dtype=torch.bool)
     queries = []
-    for i, cut in enumerate(knockouts):
+    for i, one in enumerate(knockouts):
         where = row.passage(i)
         branch = where[row.n_root :]
-        hidden[branch[:, None], where[None, :]] = cut[row.n_root :]
+        hidden[branch[:, None], where[None, :]] = one[row.n_root :]
         queries.append(where[torch.tensor(list(places)) - 1])
     targets = torch.tensor(row.ids)[row.passage(0)][list(places)].repeat(len(knockouts))
     with knocked_out(model, Knockout(hidden[None])):
@@ -115,39 +118,54 @@ def _packed_log_probs(
     return found.reshape(len(knockouts), len(places))
 
 
-def knockout_rows(model: LoadedModel, problem: Problem, *, seed: int, run: str) -> pd.DataFrame:
+def knockout_rows(model: LoadedModel, problem: Problem, *, draws: int, seed: int, run: str) -> pd.DataFrame:
     """The log-probabilities of the final answer and of the steps' numbers, intact and under every knockout.
 
-    `condition` is the kind of edges (`EDGES`) or `intact`; `setting` names the arm; `n_tokens` counts cut pairs of
-    query and key.
+    `condition` is the kind of cut (`KINDS`) or `intact`; `setting` names the arm and, of a control, the draw;
+    `n_tokens` counts cut pairs of query and key, whose mean distance is a metric of its own.
     """
     worked = solution(model, problem)
     generator = torch.Generator().manual_seed(random.Random(f"{seed} knockout {problem.id}").getrandbits(62))
-    variants = list(_variants(worked, generator))
+    variants = list(_variants(worked, generator, draws))
     places = [*worked.final, *worked.step_numbers]
     found = knocked_out_log_probs(model, worked.ids, [hidden for _, _, hidden in variants], places).double()
     final, steps = found[:, : len(worked.final)], found[:, len(worked.final) :]
-    values = {FINAL: final.sum(-1)}
+    values = {FINAL: final.sum(-1), DISTANCE: torch.stack([_mean_distance(hidden) for _, _, hidden in variants])}
     if steps.shape[1]:
         values[STEPS] = steps.mean(-1)
-    return rows.concat(
-        rows.table(
-            run=run,
-            condition=[kind for kind, _, _ in variants],
-            unit=problem.id,
-            setting=[rows.setting(arm=arm) for _, arm, _ in variants],
-            metric=metric,
-            scope="answer",
-            value=value.numpy(),
-            n_tokens=[int(hidden.sum()) for _, _, hidden in variants],
+    tables = []
+    for metric, value in values.items():
+        known = [(*variant, one) for variant, one in zip(variants, value.tolist()) if not math.isnan(one)]
+        kinds, settings, hidden, numbers = zip(*known)
+        tables.append(
+            rows.table(
+                run=run,
+                condition=kinds,
+                unit=problem.id,
+                setting=settings,
+                metric=metric,
+                scope="answer",
+                value=numbers,
+                n_tokens=[int(one.sum()) for one in hidden],
+            )
         )
-        for metric, value in values.items()
-    )
+    return rows.concat(tables)
 
 
-def _variants(worked: Solution, generator: torch.Generator) -> Iterator[tuple[str, str, Bool[Tensor, "query key"]]]:
-    yield INTACT, INTACT, torch.zeros(len(worked.ids), len(worked.ids), dtype=torch.bool)
-    for kind, find in EDGES.items():
-        edges = find(worked)
-        for arm, hidden in zip(ARMS, (edges, *matched(edges, generator))):
-            yield kind, arm, hidden
+def _mean_distance(hidden: Bool[Tensor, "query key"]) -> Float[Tensor, ""]:
+    """NaN for nothing hidden."""
+    query, key = hidden.nonzero().unbind(-1)
+    return (query - key).double().mean()
+
+
+def _variants(
+    worked: Solution, generator: torch.Generator, draws: int
+) -> Iterator[tuple[str, str, Bool[Tensor, "query key"]]]:
+    """Kind, setting and what is hidden. A draw without room for a number's control does not cut that number."""
+    yield INTACT, rows.setting(arm=INTACT), torch.zeros(len(worked.ids), len(worked.ids), dtype=torch.bool)
+    for kind in KINDS:
+        drawn = [cut(worked, kind, generator) for _ in range(draws)]
+        for draw, one in enumerate(drawn):
+            if draw == 0 or not torch.equal(one.target, drawn[0].target):
+                yield kind, rows.setting(arm="target", draw=draw), one.target
+            yield kind, rows.setting(arm="control", draw=draw), one.control

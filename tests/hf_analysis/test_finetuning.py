@@ -21,12 +21,12 @@ from hf_analysis.finetuning import (
     finetune,
     history_rows,
     loss_rows,
-    training_problems,
 )
 from hf_analysis.measurement.measure import measure
 from hf_analysis.models.loading import LoadedModel, tiny_twin
 from hf_analysis.text.conditions import Context, find_condition, tokenise
 from hf_analysis.text.problems import Problem, load_problems
+from hf_analysis.training_text import prose_passages, training_problems
 from probes.base import checkpoint
 from probes.rows import with_settings
 from tests.hf_analysis.tiny_models import build
@@ -231,6 +231,65 @@ def test_interrupted_and_resumed_is_bit_identical(stop_at, fresh, problems, tmp_
     assert_same_bits(weights(resumed.model), weights(whole.model))
     assert path.read_bytes() == (tmp_path / "whole").read_bytes()
     assert finetune(fresh(), problems, "cot", CONFIG, path, on_step=pytest.fail).history == whole.history
+
+
+CONSTANT = replace(CONFIG, decay=False, whole=True)
+
+
+def test_with_a_constant_rate_one_run_passes_through_every_shorter_one(fresh, problems, tmp_path):
+    """The oracle of the doses: a run that ends there."""
+    tuner = Finetuner(fresh(), problems, "cot", CONSTANT)
+    for dose in (256, 512, CONSTANT.tokens):
+        passing = tuner.train(dose, tmp_path / "state")
+        ended = finetune(fresh(), problems, "cot", replace(CONSTANT, tokens=dose))
+        assert passing.history == ended.history
+        assert_same_bits(weights(passing.model), weights(ended.model))
+        again = Finetuner(fresh(), problems, "cot", CONSTANT)
+        again.restore(tmp_path / "state")
+        assert_same_bits(weights(again.train(dose).model), weights(ended.model))
+        with pytest.raises(ValueError, match="asked for the model after 100; remove its checkpoint"):
+            tuner.train(100)
+    decaying = finetune(fresh(), problems, "cot", replace(CONSTANT, decay=True)).model
+    assert not torch.equal(next(iter(weights(decaying).values())), next(iter(weights(passing.model).values())))
+
+
+def test_the_whole_text_is_supervised_but_for_its_first_token(fresh, problems):
+    tuner, slow = Finetuner(fresh(), problems, "no_cot", CONSTANT), fresh()
+    taken = []
+    original = tuner._next
+    tuner._next = lambda: taken.append(original()) or taken[-1]
+    step = tuner.step()
+    losses = torch.cat([slow_losses(slow, ids, 1) for ids, _ in passages(slow, taken, "no_cot")])
+    assert step.loss == pytest.approx(losses.mean().item(), rel=1e-5)
+    assert step.supervised == step.forwarded - step.passages == len(losses)
+
+
+def test_prose_is_cut_into_passages_and_its_end_is_held_out(tmp_path, fresh):
+    training, held_out = prose_passages()
+    assert 0.1 < len(held_out) / (len(training) + len(held_out)) < 0.2
+    whole = " ".join(f"{p.question} {p.solution}" for p in (*training, *held_out))
+    from hf_analysis.text.prose import story
+
+    assert story().startswith(whole), "nothing is lost but the last sentences"
+    assert len(whole) > 0.98 * len(story())
+    assert all(p.question and p.solution for p in (*training, *held_out))
+    lengths = [len(f"{p.question} {p.solution}".split()) for p in training]
+    assert min(lengths) >= 100
+    assert len({p.id for p in (*training, *held_out)}) == len(training) + len(held_out)
+    assert finetune(fresh(), training[:3], "cot", replace(CONSTANT, tokens=200)).history
+
+
+def test_prose_of_a_directory_is_read_and_what_cannot_be_read_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    line = " ".join(f"Sentence {i} has quite a few words to read." for i in range(30))
+    (folder / "train.txt").write_text(f"= Heading =\n\n{line}\n{line}\n")
+    training, held_out = prose_passages(str(folder))
+    assert training[0].question == "Sentence 0 has quite a few words to read."
+    assert not any("Heading" in p.question + p.solution for p in (*training, *held_out))
+    with pytest.raises(ValueError, match="neither a directory of text files"):
+        prose_passages(str(tmp_path / "nothing"))
 
 
 def test_killed_and_resumed_is_bit_identical(fresh, problems, tmp_path):

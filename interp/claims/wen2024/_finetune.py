@@ -2,243 +2,212 @@
 
 Every held-out problem is measured under every training run. Both are samples, and the runs are few, so intervals
 treat problems and runs as crossed random effects (`interp.statistics.crossed`), and problems of one template as a
-cluster. A change that is only of CoT text must be a fall on CoT text, not a rise elsewhere: such a part estimates the
-larger of two numbers, the change on CoT text and that minus the change on the other text.
+cluster. What fine-tuning on CoT text alone does must be a fall, not a rise elsewhere, and more than what other text
+does: such a part estimates the largest of three numbers, the change in the CoT arm, and that minus the change in
+each of the other arms.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
-import pandas as pd
-from jaxtyping import Float
 
-from hf_analysis.measurement.pairs import matched_to
-from interp.claims.wen2024._pretrained import DIFFERENCE, SMALLEST, WHY_SMALLEST, clusters_of, unit_of
+from interp.claims.wen2024._pretrained import SMALLEST, WHY_SMALLEST, unit_of
+from interp.claims.wen2024._tuned import ARMS, BASE, FINAL, OTHERS, TEXTS, Table, Tuned
 from interp.core.judging import UNBOUNDED, mean_over
 from interp.core.parts import NotMeasurable, Part, Role
 from interp.statistics import Interval
 from interp.statistics.crossed import crossed_mean
 
-LEARNED = 0.1
+LEARNED = 0.05
 """Nats per token by which the held-out loss must fall for an arm to count as fine-tuned."""
-ARMS = ("cot", "no_cot")
-BASE = "base"
-TEXTS = {"cot": "CoT text", "no_cot": "no-CoT text"}
-SHORTEST = "no_cot"
-"""The text whose length all others have in length-matched minima: every model reads the same texts."""
-REDUCTIONS = {
-    "published": ("min", "all", "minimum over all tokens"),
-    "length": ("length_matched_min", "answer", "length-matched minimum over answer tokens"),
-    "mean": ("mean", "answer", "mean over answer tokens"),
-}
-"""Metric, scope, and what it is in words."""
-ELSEWHERE = {
-    "no_cot": ("cot", "length_matched_min", "no_cot", "no CoT at equal length"),
-    "format": ("cot_clean", "length_matched_min", "no_cot", "no CoT at equal length and format"),
-    "shuffled": ("cot", "min", "shuffled_tokens", "the same tokens shuffled"),
-    "filler": ("cot", "min", "filler", "filler"),
-}
-"""Text with CoT, metric over answer tokens, the text it is compared with, and that in words."""
-TRAINING = ("training_loss", "forwarded_tokens", "supervised_tokens", "passages")
-"""Metrics of a training run; its unit is the seed."""
+NATS = 0.05
+"""The smallest difference of interest in nats: SMALLEST of the entropy of a row with about 150 keys, log(150) = 5."""
 SOURCE = "section 4.3, observation 2: fine-tuning on CoT data further enhances attention sparsity on the input data"
 
 
 @dataclass(frozen=True)
-class Test:
-    """The CoT-tuned model against another on the same text; if there is one, also less that on a `control` text."""
+class Measure:
+    """One number for every text and model."""
 
-    name: str
-    against: str
-    text: str
     metric: str
     scope: str
-    quantity: str
-    role: Role
-    control: str | None = None
+    text: str
+    words: str
+    smallest: float = SMALLEST
 
 
-def _tests() -> dict[str, Test]:
-    found = {}
-    for short, against, name in (
-        ("", BASE, "CoT-tuned minus base"),
-        ("arms_", "no_cot", "CoT-tuned minus no-CoT-tuned"),
-    ):
-        for text, label in TEXTS.items():
-            for key, (metric, scope, words) in REDUCTIONS.items():
-                if (text, key) == ("no_cot", "mean"):
-                    continue
-                role = (
-                    "ours" if text == "no_cot" else "control" if short else "paper" if key == "published" else "ours"
-                )
-                quantity = f"{words} of {label}, {name}"
-                full = f"{short}{'' if text == 'cot' else 'other_'}{key}"
-                found[full] = Test(f"{name}, {label}, {words}", against, text, metric, scope, quantity, role)
-    for key, (text, metric, control, words) in ELSEWHERE.items():
-        what = f"{metric.replace('_', ' ')} over answer tokens, CoT-tuned minus base"
-        quantity = f"{what}: the larger of the change on {text} and of that minus the change on {control}"
-        name = f"it falls on CoT text, and more than on {words}"
-        found[f"beyond_{key}"] = Test(name, BASE, text, metric, "answer", quantity, "control", control)
+SENTENCE = '"The answer is N." after CoT'
+PUBLISHED = Measure("min", "all", "cot", "minimum of the normalised entropy over all tokens of CoT text")
+MEASURES = {
+    "sentence": Measure("min", FINAL, "cot_clean", f"minimum of the normalised entropy over {SENTENCE}"),
+    "no_sink": Measure("sink_excluded_min", FINAL, "cot_clean", f"the same without the first token, over {SENTENCE}"),
+    "mean": Measure("mean", FINAL, "cot_clean", f"mean of the normalised entropy over {SENTENCE}"),
+    "nats": Measure("entropy_nats_min", FINAL, "cot_clean", f"minimum of the entropy in nats over {SENTENCE}", NATS),
+}
+ELSEWHERE = Measure("min", FINAL, "no_cot", "the same sentence right after the question")
+PLACES = sorted({(m.metric, m.scope, m.text) for m in (PUBLISHED, *MEASURES.values(), ELSEWHERE)})
+
+
+def parts(data: str, doses: Sequence[int]) -> list[Part]:
+    """Whether each arm learned; then every change, which counts only if the arms that it compares did.
+
+    At the largest dose, the paper's: the change as published, and that of the same sentence, with the attention sink
+    and without, beyond both other arms.
+    """
+    unit, first, last = unit_of(data), doses[0], doses[-1]
+    make = partial(_part, unit=unit)
+    sentence, cot = MEASURES["sentence"], ("cot_learned",)
+    all_learned = tuple(f"{arm}_learned" for arm in ARMS)
+    found = [_learned(arm, last, unit) for arm in ARMS]
+    found.append(make("published", "as published", "paper", PUBLISHED, partial(alone, dose=last), needs=cot))
+    for key, measure in MEASURES.items():
+        role: Role = "paper" if key in ("sentence", "no_sink") else "ours"
+        name = f"falls with CoT text, more than without and on prose: {measure.words}"
+        found.append(make(key, name, role, measure, partial(beyond_arms, dose=last), needs=all_learned))
+    name = f"{sentence.words}, tuned on CoT text"
+    found.append(make("alone", f"{name} minus base", "ours", sentence, partial(alone, dose=last), needs=cot))
+    for arm in OTHERS:
+        estimate = partial(over_arm, arm=arm, dose=last)
+        needs = ("cot_learned", f"{arm}_learned")
+        found.append(make(f"over_{arm}", f"{name} minus on {TEXTS[arm]}", "control", sentence, estimate, needs=needs))
+    name = "it falls after CoT, and more than right after the question"
+    found.append(make("beyond_text", name, "control", sentence, partial(beyond_text, dose=last), needs=cot))
+    for place, dose in enumerate(doses[:-1], start=1):
+        name = f"as {sentence.words} at the largest dose, already at dose {place}"
+        found.append(
+            make(f"dose_{place}", name, "ours", sentence, partial(beyond_arms, dose=dose), needs=all_learned)
+        )
+    name = "more tokens of CoT text lower it further, and more of other text do not"
+    estimate = partial(beyond_arms, dose=last, since=first)
+    found.append(make("grows", name, "ours", sentence, estimate, needs=all_learned, share=0.5))
     return found
 
 
-TESTS = _tests()
-"""By part: two comparisons on both texts, and four controls for the kind of text."""
-
-
-Table = Float[np.ndarray, "problem run"]
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """What the parts read, by held-out problem."""
-
-    units: tuple[str, ...]
-    """The problems."""
-    entropy: Mapping[tuple[str, str, str, str], Float[np.ndarray, "problem"]]
-    """Mean over heads, by metric, scope, text and run."""
-    losses: Mapping[tuple[str, str], Float[np.ndarray, "problem"]]
-    """Held-out loss, by text and run."""
-    totals: Mapping[str, pd.Series]
-    """Of each arm, means over training runs: tokens and passages."""
-    seeds: tuple[int, ...]
-
-    @cached_property
-    def clusters(self) -> np.ndarray:
-        """The template of each problem."""
-        return clusters_of(self.units)
-
-    def changes(self, test: Test, text: str) -> Table:
-        """The CoT-tuned model minus the other on a text, by problem and training run."""
-        place = (test.metric, test.scope, text)
-        other = [BASE if test.against == BASE else run_name(test.against, seed) for seed in self.seeds]
-        pairs = [(run_name("cot", seed), run) for seed, run in zip(self.seeds, other)]
-        return np.stack([self.entropy[*place, ours] - self.entropy[*place, run] for ours, run in pairs], axis=1)
-
-    def loss(self, text: str, arm: str) -> Table:
-        """The held-out loss on a text of an arm's runs."""
-        return np.stack([self.losses[text, run_name(arm, seed)] for seed in self.seeds], axis=1)
-
-
-def run_name(arm: str, seed: int) -> str:
-    """The run of one arm and seed."""
-    return f"{arm}-tuned seed={seed}"
-
-
-def summary(rows: pd.DataFrame) -> Tuned:
-    """Entropies and losses by problem, and what the runs were trained on."""
-    training, losses = rows[rows["metric"].isin(TRAINING)], rows[rows["metric"] == "answer_loss"]
-    units = tuple(sorted(losses["unit"].unique()))
-    rows = matched_to(rows[rows["layer"] >= 0], SHORTEST)
-    heads = rows.groupby(["unit", "metric", "scope", "condition", "run"])["value"].mean()
-    entropy = heads.unstack(["metric", "scope", "condition", "run"]).reindex(list(units))
-    by_run = losses.pivot(index="unit", columns=["condition", "run"], values="value").reindex(list(units))
-    totals = training.groupby(["condition", "metric"])["value"].mean()
-    return Tuned(
-        units=units,
-        entropy=dict(zip(entropy.columns, entropy.to_numpy().T)),
-        losses=dict(zip(by_run.columns, by_run.to_numpy().T)),
-        totals={arm: totals[arm] for arm in ARMS},
-        seeds=tuple(sorted(int(unit) for unit in training["unit"].unique())),
-    )
-
-
-def parts(data: str) -> list[Part]:
-    """Whether each arm learned; then every difference, which counts only if the arms it compares did."""
-    unit = unit_of(data)
-    learned = [
-        Part(
-            key=f"{arm}_learned",
-            name=f"the arm trained on {TEXTS[arm]} learned",
-            role="precondition",
-            quantity=f"held-out loss on {TEXTS[arm]}, nats per token of the continuation: tuned minus base",
-            estimate=partial(loss_change, arm=arm),
-            direction="below",
-            threshold=-LEARNED,
-            why=f"a model whose loss falls by less than {LEARNED:g} nats per token has hardly been fine-tuned",
-            unit=unit,
-            note=partial(_learning, arm=arm),
-        )
-        for arm in ARMS
-    ]
-    return [*learned, *(_difference(key, test, data) for key, test in TESTS.items())]
-
-
-def _difference(key: str, test: Test, data: str) -> Part:
-    other = test.text == "no_cot"
-    why = f"the paper says nothing of this text: less than {SMALLEST:g} either way, of a range of 1, is no change"
+def _part(
+    key: str, name: str, role: Role, measure: Measure, estimate: partial, *, unit, needs: tuple[str, ...], share=1.0
+) -> Part:
+    smallest = share * measure.smallest
+    why = WHY_SMALLEST if measure.smallest == SMALLEST else f"{NATS:g} nats are about {SMALLEST:g} of log(150)"
+    kinds = {"alone": "change in the CoT arm", "over_arm": "change in the CoT arm minus that in the other"}
+    kinds |= {"beyond_text": "larger of the change and of that minus the change right after the question"}
+    kinds |= {"beyond_arms": "largest of the change in the CoT arm and of that minus those in the other arms"}
+    since = f", from {estimate.keywords['since']:,} tokens on" if "since" in estimate.keywords else ""
     return Part(
         key=key,
-        name=f"{test.name}: no change" if other else test.name,
-        role=test.role,
-        source=SOURCE if test.role == "paper" else "",
-        primary=test.role == "paper",
-        quantity=f"normalised entropy, mean over heads: {test.quantity}",
-        estimate=partial(difference, test=test),
-        direction="within" if other else "below",
-        threshold=0.0 if other else -SMALLEST,
-        margin=SMALLEST if other else None,
-        why=why if other else WHY_SMALLEST,
-        unit=unit_of(data),
-        needs=tuple(f"{arm}_learned" for arm in ("cot", test.against) if arm in ARMS),
-        note=partial(_changes_note, test=test),
+        name=name,
+        role=role,
+        source=SOURCE if role == "paper" else "",
+        primary=role == "paper",
+        quantity=f"{measure.words}, mean over heads, {estimate.keywords['dose']:,} tokens of fine-tuning{since}: "
+        f"{kinds[estimate.func.__name__]}",
+        estimate=partial(estimate, measure=measure),
+        direction="below",
+        threshold=-smallest,
+        why=why if share == 1 else f"half of {measure.smallest:g}, which counts at all, between two doses",
+        unit=unit,
+        needs=needs,
+        note=partial(_by_arm, measure=measure, dose=estimate.keywords["dose"]),
     )
 
 
-def loss_change(found: Tuned, level: float, *, arm: str) -> Interval | NotMeasurable:
+def _learned(arm: str, dose: int, unit) -> Part:
+    return Part(
+        key=f"{arm}_learned",
+        name=f"the arm trained on {TEXTS[arm]} learned",
+        role="precondition",
+        quantity=f"held-out loss on {TEXTS[arm]}, nats per token: tuned on {dose:,} tokens minus base",
+        estimate=partial(loss_change, arm=arm, dose=dose),
+        direction="below",
+        threshold=-LEARNED,
+        why=f"a model whose loss falls by less than {LEARNED:g} nats per token has hardly been fine-tuned",
+        unit="inputs" if arm == "prose" else unit,
+        note=partial(_learning, arm=arm, dose=dose),
+    )
+
+
+def loss_change(found: Tuned, level: float, *, arm: str, dose: int) -> Interval | NotMeasurable:
     """How the held-out loss on the arm's own kind of text changed."""
-    return _crossed(found.loss(arm, arm) - found.losses[arm, BASE][:, None], found.clusters, level, UNBOUNDED)
+    return _largest([(found.loss_change(arm, arm, dose), found.clusters(arm))], level)
 
 
-def difference(found: Tuned, level: float, *, test: Test) -> Interval | NotMeasurable:
-    """The mean change over problems and runs; with a control text, the larger of it and of what it is beyond that.
-
-    The larger of two numbers is below a threshold only if both are, each judged at the level given; so the ends of
-    its interval are the larger ones of theirs.
-    """
-    change = found.changes(test, test.text)
-    first = _crossed(change, found.clusters, level, DIFFERENCE)
-    if test.control is None or isinstance(first, NotMeasurable):
-        return first
-    second = _crossed(change - found.changes(test, test.control), found.clusters, level, (-2.0, 2.0))
-    if isinstance(second, NotMeasurable):
-        return second
-    value, low, high = (max(getattr(of, end) for of in (first, second)) for end in ("value", "low", "high"))
-    return Interval(value, low, high, level, first.n, f"{first.method}, larger of two")
+def alone(found: Tuned, level: float, *, measure: Measure, dose: int) -> Interval | NotMeasurable:
+    """The mean change in the CoT arm over problems and runs."""
+    return _largest([(_change(found, measure, "cot", dose), found.clusters())], level)
 
 
-def _crossed(
-    changes: Table, clusters: np.ndarray, level: float, bounds: tuple[float, float]
+def over_arm(found: Tuned, level: float, *, measure: Measure, arm: str, dose: int) -> Interval | NotMeasurable:
+    """By how much more the CoT arm changes than another."""
+    change = _change(found, measure, "cot", dose) - _change(found, measure, arm, dose)
+    return _largest([(change, found.clusters())], level)
+
+
+def beyond_arms(
+    found: Tuned, level: float, *, measure: Measure, dose: int, since: int = 0
 ) -> Interval | NotMeasurable:
+    """The largest of the change in the CoT arm and of what it is beyond that in each other arm; from `since` on."""
+    ours, *others = (
+        _change(found, measure, arm, dose) - (_change(found, measure, arm, since) if since else 0) for arm in ARMS
+    )
+    return _largest([(change, found.clusters()) for change in (ours, *(ours - other for other in others))], level)
+
+
+def beyond_text(found: Tuned, level: float, *, measure: Measure, dose: int) -> Interval | NotMeasurable:
+    """The larger of the change after CoT, and of that minus the sentence's change right after the question."""
+    ours, elsewhere = (_change(found, of, "cot", dose) for of in (measure, ELSEWHERE))
+    return _largest([(change, found.clusters()) for change in (ours, ours - elsewhere)], level)
+
+
+def _change(found: Tuned, measure: Measure, arm: str, dose: int) -> Table:
+    return found.change((measure.metric, measure.scope, measure.text), arm, dose)
+
+
+def _largest(changes: Sequence[tuple[Table, np.ndarray]], level: float) -> Interval | NotMeasurable:
+    """The largest of several means.
+
+    It is below a threshold only if all are, each judged at the level given; so the ends of its interval are the
+    largest of theirs.
+    """
+    found = [_crossed(values, clusters, level) for values, clusters in changes]
+    for one in found:
+        if isinstance(one, NotMeasurable):
+            return one
+    intervals = [one for one in found if isinstance(one, Interval)]
+    value, low, high = (max(getattr(one, end) for one in intervals) for end in ("value", "low", "high"))
+    method = intervals[0].method + (f", largest of {len(intervals)}" if len(intervals) > 1 else "")
+    return Interval(value, low, high, level, min(one.n for one in intervals), method)
+
+
+def _crossed(changes: Table, clusters: np.ndarray, level: float) -> Interval | NotMeasurable:
     complete = ~np.isnan(changes).any(1)
     values, clusters = changes[complete], clusters[complete]
     n, n_runs = len(np.unique(clusters)), values.shape[1]
     if min(n, n_runs) < 2:
         return NotMeasurable(f"{n} templates of problems and {n_runs} training runs; an interval needs two of each")
     if np.ptp(values) == 0:
-        return mean_over(values[0], level, bounds)
+        return mean_over(values[0], level, UNBOUNDED)
     return crossed_mean(values, level=level, clusters=clusters)
 
 
-def _changes_note(found: Tuned, test: Test) -> str:
+def _by_arm(found: Tuned, measure: Measure, dose: int) -> str:
     shown = []
-    for text in (test.text, test.control):
-        if text is not None:
-            changes = np.nanmean(found.changes(test, text), axis=0)
-            runs = ", ".join(f"{value:+.4f}" for value in changes)
-            shown.append(f"on {text} {changes.mean():+.4f}, by training run {runs}")
-    return "; ".join(shown)
+    for arm in ARMS:
+        changes = np.nanmean(_change(found, measure, arm, dose), axis=0)
+        runs = ", ".join(f"{value:+.4f}" for value in changes)
+        shown.append(f"tuned on {TEXTS[arm]} {changes.mean():+.4f}, by training run {runs}")
+    return f"change at {dose:,} tokens: " + "; ".join(shown)
 
 
-def _learning(found: Tuned, arm: str) -> str:
-    other, total = next(text for text in ARMS if text != arm), found.totals[arm]
-    own, elsewhere = (
-        f"{found.loss(text, arm).mean():.3f} against {found.losses[text, BASE].mean():.3f}" for text in (arm, other)
+def _learning(found: Tuned, arm: str, dose: int) -> str:
+    losses = ", ".join(
+        f"{TEXTS[text]} {np.nanmean(found.losses[text, BASE, 0]):.3f} to "
+        f"{np.nanmean(found.loss_change(text, arm, dose)) + np.nanmean(found.losses[text, BASE, 0]):.3f}"
+        for text in ARMS
     )
+    total = found.totals[arm]
     return (
-        f"{own}; on the other text {elsewhere}; trained on {total['forwarded_tokens']:,.0f} forwarded tokens, "
+        f"held-out loss on {losses}; trained on {total['forwarded_tokens']:,.0f} forwarded tokens, "
         f"{total['supervised_tokens']:,.0f} of them supervised, in {total['passages']:,.0f} passages (means of "
         f"{len(found.seeds)} runs)"
     )

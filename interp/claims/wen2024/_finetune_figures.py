@@ -1,78 +1,79 @@
-"""What does fine-tuning look like? Every declared difference with its training runs, and what was learned."""
+"""What does fine-tuning look like? Entropy and held-out loss against the dose, arm by arm and run by run."""
 
-from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from interp.figures.style import BLUE, CONDITION_STYLE, GREEN, VERMILION, new_figure, styled
-from interp.statistics import Interval
+from interp.claims.wen2024._finetune import ELSEWHERE, MEASURES, PUBLISHED, Measure
+from interp.claims.wen2024._tuned import ARMS, BASE, TEXTS, Tuned, run_name
+from interp.figures.style import BLUE, GREEN, VERMILION, new_figure, styled
 from probes.rows import with_settings
 
-TUNED = {"cot": "tuned with CoT", "no_cot": "tuned without CoT"}
+STYLE: dict[str, dict[str, Any]] = {
+    "cot": {"color": BLUE, "marker": "o"},
+    "no_cot": {"color": VERMILION, "marker": "s"},
+    "prose": {"color": GREEN, "marker": "^"},
+}
+PANELS = {
+    "as published:\nall tokens of CoT text": PUBLISHED,
+    "the same sentence,\nafter CoT": MEASURES["sentence"],
+    "the same sentence,\nafter CoT, without the sink": MEASURES["no_sink"],
+    "the same sentence,\nright after the question": ELSEWHERE,
+}
 
 
-def difference_forest(differences: Mapping[str, tuple[Interval, Sequence[float]]], threshold: float) -> Figure:
-    """One line for each test: estimate and interval, and a small mark for each training run."""
+def dose_response(found: Tuned) -> Figure:
+    """The change of the normalised entropy from the base against the dose; thin lines are training runs."""
     with styled():
-        figure = new_figure(9.6, 0.36 * len(differences) + 1.2)
-        axes = figure.subplots()
-        for place, (interval, by_run) in enumerate(differences.values()):
-            errors = [[interval.value - interval.low], [interval.high - interval.value]]
-            axes.errorbar(interval.value, place, xerr=errors, fmt="o", color=BLUE, capsize=3, zorder=3)
-            axes.scatter(by_run, np.full(len(by_run), place + 0.25), s=14, marker="^", color=GREEN, zorder=3)
-        axes.axvline(0, color="0.3", linewidth=0.8)
-        axes.axvline(threshold, color=VERMILION, linestyle="--", linewidth=1)
-        axes.set_yticks(range(len(differences)), list(differences), fontsize=8)
-        axes.invert_yaxis()
-        figure.supxlabel(
-            "difference of normalised attention entropy, mean over heads\n"
-            f"(circle: mean with 95% interval; triangles: training runs; dashed: claimed to lie below {threshold:g})",
-            fontsize=9,
-        )
+        figure = new_figure(2.9 * len(PANELS), 3.6)
+        grid = figure.subplots(1, len(PANELS), sharey=True)
+        for axes, (title, measure) in zip(grid, PANELS.items()):
+            for arm in ARMS:
+                _curves(axes, found.doses, _changes(found, measure, arm), arm)
+            axes.axhline(0, color="0.3", linewidth=0.8)
+            axes.axhline(-measure.smallest, color="0.3", linestyle="--", linewidth=0.8)
+            axes.set_title(title, fontsize=9)
+            axes.set_xlabel("tokens of fine-tuning")
+        grid[0].set_ylabel("change of the minimum of the\nnormalised entropy, mean over heads")
+        figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure
 
 
-def learning(rows: pd.DataFrame) -> Figure:
-    """Training loss against tokens, and the held-out loss on both texts before and after, run by run."""
+def _changes(found: Tuned, measure: Measure, arm: str) -> np.ndarray:
+    """[dose run], with the base as dose 0."""
+    place = (measure.metric, measure.scope, measure.text)
+    changes = [np.nanmean(found.change(place, arm, dose), axis=0) for dose in found.doses]
+    return np.stack([np.zeros(len(found.seeds)), *changes])
+
+
+def _curves(axes: Axes, doses: tuple[int, ...], changes: np.ndarray, arm: str) -> None:
+    """One thin line for each run, and their mean; doses are equally far apart, and named."""
+    places = range(len(doses) + 1)
+    axes.plot(places, changes, color=STYLE[arm]["color"], linewidth=0.8, alpha=0.5)
+    axes.plot(places, changes.mean(1), **STYLE[arm], label=f"tuned on {TEXTS[arm]}")
+    axes.set_xticks(places, [f"{dose:,}" for dose in (0, *doses)], fontsize=8)
+
+
+def learning(found: Tuned, rows: pd.DataFrame) -> Figure:
+    """Training loss against tokens, and the held-out loss on every text against the dose, run by run."""
     with styled():
-        figure = new_figure(9.2, 3.6)
-        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-        _training_curves(left, rows[rows["metric"] == "training_loss"])
-        _held_out_losses(right, rows[rows["metric"] == "answer_loss"])
+        figure = new_figure(3.0 * (1 + len(ARMS)), 3.4)
+        left, *others = figure.subplots(1, 1 + len(ARMS))
+        curves = with_settings(rows[rows["metric"] == "training_loss"]).sort_values("update")
+        for (arm, _), curve in curves.groupby(["condition", "run"]):
+            left.plot(curve["tokens"], curve["value"], color=STYLE[str(arm)]["color"], linewidth=0.8, alpha=0.8)
+        left.set_xlabel("tokens of fine-tuning")
+        left.set_ylabel("training loss (nats per token)")
+        for axes, text in zip(others, ARMS):
+            for arm in ARMS:
+                models = [[(BASE, 0)] * len(found.seeds)]
+                models += [[(run_name(arm, seed), dose) for seed in found.seeds] for dose in found.doses]
+                means = np.array([[np.nanmean(found.losses[text, *model]) for model in line] for line in models])
+                _curves(axes, found.doses, means, arm)
+            axes.set_title(f"held-out {TEXTS[text]}", fontsize=9)
+            axes.set_xlabel("tokens of fine-tuning")
+        figure.legend(*others[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure
-
-
-def _training_curves(axes: Axes, curves: pd.DataFrame) -> None:
-    for (arm, run), curve in curves.groupby(["condition", "run"]):
-        style = {k: v for k, v in CONDITION_STYLE[str(arm)].items() if k in ("color", "linestyle")}
-        label = TUNED[str(arm)] if run == curves[curves["condition"] == arm]["run"].min() else None
-        curve = with_settings(curve).sort_values("update")
-        axes.plot(curve["tokens"], curve["value"], **style, linewidth=1, alpha=0.8, label=label)
-    axes.set_ylim(0, 1.1 * curves["value"].max())
-    axes.set_xlabel("training tokens (question and continuation)")
-    axes.set_ylabel("training loss\n(nats per supervised token)")
-    axes.legend(title="one line per seed", fontsize=8, title_fontsize=8)
-
-
-def _held_out_losses(axes: Axes, losses: pd.DataFrame) -> None:
-    means = losses.groupby(["condition", "run"])["value"].mean()
-    for place, text in enumerate(("cot", "no_cot")):
-        for run, value in means[text].items():
-            arm = next((arm for arm in TUNED if str(run).startswith(f"{arm}-tuned")), None)
-            style = CONDITION_STYLE[arm] if arm else {"color": "0.3", "marker": "D"}
-            shift = {None: -0.2, "cot": 0.0, "no_cot": 0.2}[arm]
-            label = (TUNED[arm] if arm else "base") if place == 0 else None
-            known = axes.get_legend_handles_labels()[1]
-            axes.scatter(
-                place + shift, value, s=30, color=style["color"], marker=style["marker"], alpha=0.8,
-                label=None if label in known else label,
-            )  # fmt: skip
-    axes.set_xticks((0, 1), ("CoT text", "no-CoT text"))
-    axes.set_xlim(-0.5, 1.5)
-    axes.set_ylim(0, 1.1 * means.max())
-    axes.set_xlabel("held-out problems")
-    axes.set_ylabel("loss (nats per token)")
-    axes.legend(fontsize=8)

@@ -5,98 +5,135 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._finetune import ARMS, BASE, SMALLEST, TESTS, run_name
-from interp.claims.wen2024._worlds_pretrained import built_in, deviations, simulated_entropies
+from interp.claims.wen2024._finetune import MEASURES, NATS, PLACES, SMALLEST
+from interp.claims.wen2024._tuned import ARMS, BASE, OTHERS, TRAINING, run_name
+from interp.claims.wen2024._worlds_pretrained import built_in, deviations
 from interp.core.claim import World
-from probes.rows import concat, table
+from probes.rows import concat, setting, table
 
-N_PROBLEMS, SEEDS = 24, 3
+N_PROBLEMS, N_PASSAGES, SEEDS, DOSES = 24, 7, 3, (4_096, 16_384)
 """As in the cpu preset."""
-PLACES = sorted(
-    {(text, test.metric, test.scope) for test in TESTS.values() for text in (test.text, test.control) if text}
-)
-COT = ("cot", "cot_clean")
-TRAINING = {"training_loss": 1.0, "forwarded_tokens": 16_000.0, "supervised_tokens": 9_000.0, "passages": 100.0}
+AFTER_COT = ("cot", "cot_clean")
+Shifts = Mapping[str, float]
+"""By arm: how its entropy moves on CoT text, and in the sentence behind it, by the largest dose."""
 
 
 def simulated_tuning(
-    generator: np.random.Generator, cot: Mapping[str, float], no_cot: Mapping[str, float], learned: float = -0.5
+    generator: np.random.Generator, shifts: Shifts, elsewhere: float, sink_only: bool, learned: float, early: float
 ) -> pd.DataFrame:
-    """Rows of a base and of both arms; `cot` and `no_cot` say how an arm's entropy moves on each text.
+    """Rows of a base and of all arms; templates, problems and training runs deviate from what is given.
 
-    Templates, problems and training runs deviate from that.
+    `elsewhere`: how the CoT arm moves the sentence right after the question. `sink_only`: without the first token
+    nothing moves. `early`: the share of all movement that the first dose has.
     """
     units = built_in(N_PROBLEMS)
-    values = {(BASE, *place): np.full(N_PROBLEMS, 0.4) for place in PLACES}
-    losses, training = {(BASE, text): np.full(N_PROBLEMS, 1.5) for text in ARMS}, []
-    for arm, shifts in (("cot", cot), ("no_cot", no_cot)):
-        of_problems = deviations(generator, units, (len(PLACES) + 1,), 0.01, 0.005)
+    cells = {(BASE, 0, *place): np.full(N_PROBLEMS, 0.4) for place in PLACES}
+    cells |= _losses(BASE, 0, units, generator, dict.fromkeys(ARMS, 0.0))
+    for arm in ARMS:
+        of_problems = deviations(generator, units, (len(PLACES),), 0.01, 0.005)
         for seed in range(SEEDS):
             run = run_name(arm, seed)
             of_run = generator.normal(0, 0.004, len(PLACES))
-            noise = generator.normal(0, 0.004, (len(PLACES), N_PROBLEMS))
-            for i, place in enumerate(PLACES):
-                shift = shifts.get(place[0], 0.0)
-                values[run, *place] = 0.4 + shift + of_run[i] + of_problems[i] + noise[i]
-            for text in ARMS:
-                moved = learned * (text == arm) + 5 * of_problems[-1] + generator.normal(0, 0.01)
-                losses[run, text] = 1.5 + moved
-            training.append((run, arm, str(seed)))
-    runs, texts = zip(*losses)
-    held_out = table(
-        run=np.repeat(runs, N_PROBLEMS),
-        condition=np.repeat(texts, N_PROBLEMS),
-        unit=units * len(losses),
-        metric="answer_loss",
-        scope="answer",
-        value=np.concatenate(list(losses.values())),
-    )
-    run, arm, seed = (np.repeat(names, len(TRAINING)) for names in zip(*training))
-    counts = {"metric": list(TRAINING) * len(training), "value": list(TRAINING.values()) * len(training)}
-    return concat([simulated_entropies(units, values), held_out, table(run=run, condition=arm, unit=seed, **counts)])
+            for share, dose in zip((early, 1.0), DOSES):
+                for i, (metric, scope, text) in enumerate(PLACES):
+                    shift = shifts[arm] if text in AFTER_COT else elsewhere * (arm == "cot")
+                    unit = NATS / SMALLEST if metric.startswith("entropy_nats") else 1.0
+                    shift *= not (sink_only and metric.startswith("sink_excluded"))
+                    noise = generator.normal(0, 0.004, N_PROBLEMS)
+                    moved = share * (shift + of_run[i] + of_problems[i]) + noise
+                    cells[run, dose, metric, scope, text] = 0.4 + unit * moved
+                cells |= _losses(run, dose, units, generator, {text: learned * (text == arm) for text in ARMS})
+    runs = [(run_name(arm, seed), arm, str(seed)) for arm in ARMS for seed in range(SEEDS)]
+    run, arm, seed = (np.repeat(names, len(TRAINING)) for names in zip(*runs))
+    counts = table(run=run, condition=arm, unit=seed, metric=list(TRAINING) * len(runs), value=100.0)
+    return concat([_table(cells, units), counts])
+
+
+Cells = dict[tuple[str, int, str, str, str], np.ndarray]
+"""By run, dose, metric, scope and text."""
+
+
+def _losses(
+    run: str, dose: int, units: list[str], generator: np.random.Generator, moved: Mapping[str, float]
+) -> Cells:
+    found: Cells = {}
+    for text, change in moved.items():
+        of = _PASSAGES if text == "prose" else units
+        noise = deviations(generator, of, (), 0.03, 0.02) if dose else 0.0
+        value = 1.5 + change + noise + generator.normal(0, 0.01)
+        found[run, dose, "answer_loss", "answer", text] = np.broadcast_to(value, len(of))
+    return found
+
+
+_PASSAGES = [f"prose-{i:05d}" for i in range(1, N_PASSAGES + 1)]
+
+
+def _table(cells: Cells, units: list[str]) -> pd.DataFrame:
+    sizes = [len(values) for values in cells.values()]
+    run, dose, metric, scope, text = (np.repeat(names, sizes) for names in zip(*cells))
+    unit = [one for *_, of in cells for one in (_PASSAGES if of == "prose" else units)]
+    values = np.concatenate(list(cells.values()))
+    settings = [setting(dose=one) for one in dose]
+    return table(run=run, setting=settings, metric=metric, scope=scope, condition=text, unit=unit, value=values)
 
 
 def _world(
-    cot: Mapping[str, float], no_cot: Mapping[str, float], learned: float = -0.5
+    cot: float,
+    no_cot: float = 0.0,
+    prose: float = 0.0,
+    elsewhere: float = 0.0,
+    sink_only: bool = False,
+    learned: float = -0.5,
+    early: float = 0.5,
 ) -> Callable[[np.random.Generator], pd.DataFrame]:
+    shifts = {"cot": cot, "no_cot": no_cot, "prose": prose}
+
     def rows(generator: np.random.Generator) -> pd.DataFrame:
-        return simulated_tuning(generator, cot, no_cot, learned)
+        return simulated_tuning(generator, shifts, elsewhere, sink_only, learned, early)
 
     return rows
 
 
-def _named(*prefixes: str) -> list[str]:
-    return [key for key in TESTS if key.startswith(prefixes)]
-
-
-_DIRECT, _ARMS = ["published", "length", "mean"], ["arms_published", "arms_length", "arms_mean"]
-_OTHER, _BEYOND = _named("other_", "arms_other_"), _named("beyond_")
-_ELSEWHERE: dict[str, float] = dict.fromkeys(("no_cot", "shuffled_tokens", "filler"), 0.03)
-_EVERYWHERE: dict[str, float] = dict.fromkeys((*COT, *_ELSEWHERE), -0.04)
+_MAIN = [*MEASURES, "dose_1", "grows"]
+_OVER = [f"over_{arm}" for arm in OTHERS]
+_ALL = ["published", *_MAIN, "alone", *_OVER, "beyond_text"]
 WORLDS = (
     World(
-        "entropy rises on other text and stays on CoT text",
-        dict.fromkeys((*_DIRECT, *_ARMS, *_BEYOND, *_OTHER), False),
-        _world(_ELSEWHERE, {}),
-    ),
-    World(
-        "a fall at the margin, on CoT text alone",
-        dict.fromkeys((*_DIRECT, *_ARMS, *_BEYOND), False) | dict.fromkeys(_OTHER, True),
-        _world(dict.fromkeys(COT, -SMALLEST), {}),
-    ),
-    World(
         "any fine-tuning makes attention sparser on any text",
-        dict.fromkeys(_DIRECT, True) | dict.fromkeys((*_ARMS, *_BEYOND), False),
-        _world(_EVERYWHERE, _EVERYWHERE),
+        dict.fromkeys(_ALL, False) | {"published": True, "alone": True},
+        _world(-0.05, -0.05, -0.05, elsewhere=-0.05),
     ),
     World(
-        "fine-tuning on CoT data makes attention to CoT text sparser",
-        {"cot_learned": True, "no_cot_learned": True} | dict.fromkeys((*_DIRECT, *_ARMS, *_BEYOND, *_OTHER), True),
-        _world(dict.fromkeys(COT, -0.04), {}),
+        "nothing changes under CoT, and entropy rises under the other texts",
+        dict.fromkeys(_ALL, False) | dict.fromkeys(_OVER, True),
+        _world(0.0, 0.03, 0.03),
+    ),
+    World("a fall at the margin, under CoT alone", dict.fromkeys(_ALL, False), _world(-SMALLEST)),
+    World(
+        "prose does what CoT text does",
+        {"published": True, "alone": True, "over_no_cot": True, "over_prose": False}
+        | dict.fromkeys(_MAIN, False)
+        | {"beyond_text": True},
+        _world(-0.05, 0.0, -0.05),
+    ),
+    World(
+        "only attention to the first token moves",
+        {"published": True, "sentence": True, "alone": True, "no_sink": False},
+        _world(-0.05, sink_only=True),
+    ),
+    World(
+        "the first dose does all, more does nothing",
+        {"sentence": True, "dose_1": True, "grows": False},
+        _world(-0.05, early=1.0),
+    ),
+    World(
+        "fine-tuning on CoT text makes attention sparser",
+        dict.fromkeys((*_ALL, *(f"{arm}_learned" for arm in ARMS)), True),
+        _world(-0.05),
     ),
     World(
         "attention moves, but nothing was learned",
-        {"cot_learned": False, "no_cot_learned": False},
-        _world(_EVERYWHERE, {}, learned=-0.1),
+        dict.fromkeys([f"{arm}_learned" for arm in ARMS], False),
+        _world(-0.05, learned=-0.05),
     ),
 )

@@ -120,7 +120,7 @@ def test_the_lowest_heads_are_lowest_and_leave_every_layer_others(seed, n):
 
 def test_groups_that_cannot_be_matched_are_refused():
     with pytest.raises(ValueError, match="at most half"):
-        lowest_heads(torch.rand(3, 4), 3, 3)
+        lowest_heads(torch.rand(3, 4), 7, 3)
     with pytest.raises(ValueError, match="more than half"):
         matched_heads(torch.ones(2, 4, dtype=torch.bool), torch.Generator())
     with pytest.raises(ValueError, match="tiny has 3 layers of 4 heads"):

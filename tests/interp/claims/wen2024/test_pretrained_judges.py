@@ -6,9 +6,10 @@ import pytest
 from interp.claims.wen2024 import fig6, fig6_finetune, fig6_model
 from interp.claims.wen2024 import mechanism_sparse_heads as heads
 from interp.claims.wen2024 import mechanism_steps as steps
-from interp.claims.wen2024._ablations import sizes
+from interp.claims.wen2024._ablations import KNOWN, chosen_heads, known_heads, sizes
 from interp.claims.wen2024._fig6 import COMPARISONS, read_by_parts
 from interp.claims.wen2024._pretrained import by_problem, mean_over_problems
+from interp.claims.wen2024._steps import DISTANCE, FINAL, STEPS
 from interp.claims.wen2024._worlds_pretrained import built_in, simulated_entropies
 from interp.core.claim import CLAIMS
 from interp.core.judgement import Judgement
@@ -31,43 +32,49 @@ def knockout_table(lost: dict[str, float], n: int = 40):
     """Rows in which cutting a kind costs `lost[kind]` nats more than its control, give or take 0.05."""
     generator, tables = np.random.default_rng(0), []
     for unit in range(n):
-        for metric in (steps.FINAL, steps.STEPS):
-            values = [("intact", "intact", -1.0, 0)]
+        for metric in (FINAL, STEPS, DISTANCE):
+            values = [("intact", "arm=intact", -1.0, 0)] if metric != DISTANCE else []
             for kind in sorted(KINDS):
-                control = -1.5 + generator.normal(0, 0.2)
-                target = control - lost[kind] + generator.normal(0, 0.05)
-                values += [(kind, "full", target - 1, 9), (kind, "target", target, 7), (kind, "control", control, 7)]
-            kinds, arms, numbers, cut = zip(*values)
-            settings = [rows.setting(arm=arm) for arm in arms]
+                controls = -1.5 + generator.normal(0, 0.2) + np.array([-0.1, 0.1])
+                target = controls.mean() - lost[kind] + generator.normal(0, 0.05)
+                values += [(kind, "arm=target draw=0", target, 7)]
+                values += [(kind, f"arm=control draw={draw}", value, 7) for draw, value in enumerate(controls)]
+            kinds, settings, numbers, cut = zip(*values)
             names = {"run": "m", "condition": kinds, "unit": f"p{unit}", "setting": settings, "metric": metric}
             tables.append(rows.table(**names, value=numbers, n_tokens=cut))
     return rows.concat(tables)
 
 
 @pytest.mark.parametrize(("lost", "outcome"), [(1.0, "supported"), (-1.0, "refuted"), (0.0, "refuted")])
-def test_a_knockout_must_cost_more_than_its_control(lost, outcome):
+def test_a_cut_must_cost_more_than_its_control(lost, outcome):
     found = judged(steps, knockout_table(dict.fromkeys(KINDS, lost))).verdicts
     over = [v for v in found if v.key.endswith("_over")]
-    assert [v.outcome for v in over] == [outcome] * 4
+    assert [v.outcome for v in over] == [outcome] * len(steps.TESTS)
     assert all(v.estimate == pytest.approx(lost, abs=0.2) for v in over)
 
 
-def test_every_kind_is_judged_against_the_intact_model():
-    """The intact model is at -1 and the control at -1.5, so the kind costs half a nat more than over its control."""
+def test_what_any_cut_costs_is_not_reproduced_as_sparse_dependence():
+    """The intact model is at -1, cut and control are at -1.5: half a nat is lost, whatever is cut."""
     found = judged(steps, knockout_table(dict.fromkeys(KINDS, 0.0)))
     by_key = {v.key: v for v in found.verdicts}
     assert {by_key[key].outcome for key in steps.TESTS} == {"supported"}
     assert all(by_key[key].estimate == pytest.approx(0.5, abs=0.2) for key in steps.TESTS)
+    primary = {v.key: v.outcome for v in found.verdicts if v.primary}
+    assert primary == {
+        "answer_steps": "supported",
+        "steps_steps": "supported",
+        "answer_number_over": "refuted",
+        "steps_results_over": "refuted",
+    }
+    assert found.conclusion == "partly reproduced"
+    assert "mean distance of the keys" in by_key["answer_number_over"].note
+
+
+def test_the_papers_parts_are_one_family():
+    found = judged(steps, knockout_table(dict.fromkeys(KINDS, 1.0)))
     assert found.conclusion == "reproduced"
-    assert by_key["answer_steps"].level == by_key["steps_steps"].level == 0.975
-    assert by_key["answer_steps_over"].outcome == "refuted"
-
-
-def test_edges_to_the_question_are_no_second_test_of_edges_to_the_steps():
-    """Each is the other's control: what cutting the steps costs must not count against the question."""
-    keys = {part.key for part in steps.parts(steps.PRESETS["cpu"])}
-    assert {f"{key}_over" for key, test in steps.TESTS.items() if "question" in test.kind}.isdisjoint(keys)
-    assert all(test.mirrored == ("question" in test.kind) for test in steps.TESTS.values())
+    assert {v.level for v in found.verdicts if v.primary} == {1 - 0.05 / 4}
+    assert {v.level for v in found.verdicts if not v.primary} == {0.95}
 
 
 def test_each_kind_is_judged_by_its_own_rows():
@@ -85,12 +92,20 @@ def test_a_solution_of_one_line_is_no_evidence_about_steps():
     assert n["answer_steps"] == 40
 
 
+def test_a_cut_that_no_problem_has_is_not_measurable():
+    table = knockout_table(dict.fromkeys(KINDS, 1.0))
+    found = judged(steps, table[table["condition"] != "steps to earlier results"])
+    outcomes = {v.key: v.outcome for v in found.verdicts}
+    assert outcomes["steps_results"] == outcomes["steps_results_over"] == "not testable here"
+    assert steps.figures(table[table["condition"] != "steps to earlier results"]).keys() == {"knockouts"}
+
+
 def ablation_table(lost: float, n: int = 40):
     generator, tables = np.random.default_rng(0), []
     for unit in range(n):
         for metric in (heads.FINAL, heads.STEPS):
             values = [("intact", "intact", 0, -1.0)]
-            for group in heads._groups():
+            for group in [group.condition for group in heads.GROUPS]:
                 controls = -1.2 + generator.normal(0, 0.2, 2)
                 target = controls.mean() - lost + generator.normal(0, 0.1)
                 values += [(group, "target", 0, target), *((group, "control", d, v) for d, v in enumerate(controls))]
@@ -107,15 +122,61 @@ def ablation_table(lost: float, n: int = 40):
 )
 def test_the_sparsest_heads_must_matter_more_than_others(lost, outcome, conclusion):
     found = judged(heads, ablation_table(lost))
-    assert [v.outcome for v in found.verdicts] == [outcome] * 4
+    assert [v.outcome for v in found.verdicts] == [outcome] * 8
     assert all(v.n == 40 for v in found.verdicts)
     assert found.conclusion == conclusion
     assert [v.key for v in found.verdicts if v.primary] == ["sparsest_mean", "sparsest_zero"]
+    assert [v.key for v in found.verdicts if v.role == "control"] == [
+        "sparsest_unknown_mean", "sparsest_unknown_zero", "no_sink_unknown_mean", "no_sink_unknown_zero"
+    ]  # fmt: skip
+
+
+def test_without_heads_of_no_known_kind_their_parts_are_not_testable():
+    table = ablation_table(0.5)
+    found = judged(heads, table[~table["condition"].str.contains("no known kind")])
+    outcomes = {v.key: v.outcome for v in found.verdicts}
+    assert {outcome for key, outcome in outcomes.items() if "unknown" in key} == {"not testable here"}
+    assert found.conclusion == "reproduced"
+
+
+def selection(values: dict[str, np.ndarray]):
+    """Rows of one problem: a score of every head, by metric."""
+    tables = []
+    for metric, scores in values.items():
+        layer, head = np.indices(scores.shape).reshape(2, -1)
+        text = KNOWN[metric][0] if metric in KNOWN else "cot"
+        place = {"run": "m", "condition": text, "unit": "p", "metric": metric, "layer": layer, "head": head}
+        tables.append(rows.table(**place, value=scores.reshape(-1)))
+    return rows.concat(tables)
+
+
+def test_heads_of_a_known_kind_are_neither_chosen_nor_drawn():
+    import torch
+
+    from hf_analysis.causal.ablation import matched_heads
+
+    generator = np.random.default_rng(0)
+    kinds = {kind: np.where(generator.random((10, 9)) < 0.1, 0.9, 0.0) for kind in KNOWN}
+    table = selection({"length_matched_min": generator.random((10, 9)), **kinds})
+    known = np.any([scores > 0.5 for scores in kinds.values()], axis=0)
+    assert 0 < known.sum() < 60
+    assert (known_heads(table) == known).all()
+    chosen, among = chosen_heads(table, "length_matched_min", unknown=True)
+    assert chosen.sum() == 9
+    assert not (chosen.numpy() & known).any()
+    for seed in range(20):
+        other = matched_heads(chosen, torch.Generator().manual_seed(seed), among)
+        assert not (other.numpy() & (known | chosen.numpy())).any()
+        assert torch.equal(other.sum(1), chosen.sum(1))
+    everything, _ = chosen_heads(table, "length_matched_min", unknown=False)
+    assert (everything.numpy() & known).any()
+    crowded = selection({"length_matched_min": np.ones((2, 4)), "sink": np.full((2, 4), 0.9)})
+    assert not chosen_heads(crowded, "length_matched_min", unknown=True)[0].any()
 
 
 def test_controls_are_averaged_over_draws_within_a_problem():
     table = ablation_table(0.0, n=3)
-    group = heads._groups()[0]
+    group = heads.GROUPS[0].condition
     expected = table[(table["condition"] == group) & table["setting"].str.contains("control")]
     expected = expected[expected["metric"] == heads.FINAL].groupby("unit")["value"].mean()
     assert by_problem(table, heads.FINAL)[group, "control"].to_numpy() == pytest.approx(expected.to_numpy())
