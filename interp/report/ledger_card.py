@@ -31,13 +31,13 @@ START, END = "<!-- findings: cotlens claims judge all --write -->", "<!-- end of
 
 
 HEADLINES = (
-    "wen2024/fig6",
+    "wen2024/fig6-gsm8k",
+    "wen2024/mechanism-knockout",
     "li2024/fig4",
     "wang2025/fig3-middle",
     "li2024/fig5",
     "huang2025/fig5",
     "wang2025/construction",
-    "kim2024/no-supervision",
     "li2024/fig2",
 )
 """Claims whose findings open the top README."""
