@@ -60,7 +60,7 @@ def _losses(
     for text, change in moved.items():
         of = _PASSAGES if text == "prose" else units
         noise = deviations(generator, of, (), 0.03, 0.02) if dose else 0.0
-        value = 1.5 + change + noise + generator.normal(0, 0.01)
+        value = 1.5 + change + noise + (generator.normal(0, 0.01) if dose else 0.0)
         found[run, dose, "answer_loss", "answer", text] = np.broadcast_to(value, len(of))
     return found
 
