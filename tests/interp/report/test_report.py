@@ -144,6 +144,31 @@ def test_the_explorer_has_the_rows_and_the_tests(runs):
     assert plain["mean"] == pytest.approx([overall.value, overall.low, overall.high], abs=1e-4)
 
 
+def test_the_explorer_reads_each_pair_at_its_own_length(tmp_path):
+    table = rows.read(entropy_run(tmp_path, tokens=False) / "rows.parquet")
+    long = (table["metric"] == "length_matched_min") & (table["condition"] == "cot")
+    generator = np.random.default_rng(5)
+    own = table[long].assign(setting="m=100")
+    pairs = [
+        table[long].assign(setting=f"against={other} m=7", value=lambda t: 0.2 + 0.1 * generator.random(len(t)))
+        for other in ("no_cot", "shuffled_tokens")
+    ]
+    table = rows.concat([table[~long], own, *pairs])
+    rows.write(tmp_path / "rows.parquet", table)
+    (one,) = pretrained_data(read_runs([tmp_path]))
+    names = [name for name, *_ in one["metrics"]]
+    for test in one["tests"]:
+        metric, scope = names[test["metric"]], one["scopes"][test["scope"]]
+        first, second = (next(c for c in CONDITIONS if visible(c) == name) for name in test["pair"])
+        overall = contrast(table, Side(first, metric, scope), Side(second, metric, scope)).overall()
+        assert test["mean"] == pytest.approx([overall.value, overall.low, overall.high], abs=1e-4)
+    kept = {(names[of["metric"]], of["condition"], of["against"]) for of in one["matched"]}
+    assert kept == {("length_matched_min", "cot", other) for other in ("no_cot", "shuffled_tokens")}
+    (column,) = (of for of in one["matched"] if of["against"] == "no_cot" and one["scopes"][of["scope"]] == "answer")
+    wanted = pairs[0][pairs[0]["scope"] == "answer"].sort_values(["unit", "layer", "head"])
+    np.testing.assert_allclose(unpacked(column["values"]), wanted["value"], atol=1e-4)
+
+
 def test_the_menu_is_the_registry_and_every_metric_has_its_own_digits(tmp_path):
     table = rows.read(entropy_run(tmp_path, tokens=False) / "rows.parquet")
     more = table[table["metric"] == "mean"].assign(metric="effective_keys_mean", value=lambda t: 900 * t["value"])
