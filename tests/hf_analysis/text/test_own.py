@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -147,9 +148,8 @@ def test_a_first_token_of_template_and_tokenizer_is_not_doubled(tokenizer):
     from tokenizers.processors import TemplateProcessing
 
     model = chatty(tokenizer, "<end>" + TEMPLATE)
-    model.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="<end> $A", special_tokens=[("<end>", 0)]
-    )
+    backend: Any = model.tokenizer.backend_tokenizer
+    backend.post_processor = TemplateProcessing(single="<end> $A", special_tokens=[("<end>", 0)])
     ids = model.encode(chat_prompt(model, "How?"))
     assert ids[0] == 0
     assert ids.count(0) == 1
