@@ -67,12 +67,13 @@ _AFTER = """
 - `prose_clean` takes its text from "In the Year 2889" by Michel and Jules Verne, from the start of a random sentence
   on, cut after the right number of tokens, which may be within a sentence.
 - A problem without a worked solution can be measured under `no_cot`, `generated` and `generated_clean` only.
-- What the model writes (`generated`, `generated_clean`) follows the question and the cue "Solution:", which counts as
-  part of the answer, or, with `--chat`, the chat template's prompt, which then is the question of every condition. It
-  is measured by teacher forcing, and with several samples a problem's rows are means over them. `generated_clean` is
-  what it wrote up to the sentence that states its answer, right or wrong, tokenised anew with the gold sentence
-  behind it. Texts that are empty, or hold nothing before an answer, are set aside and counted. In a chat the other
-  texts still begin with a space, so that their closing sentence has the same tokens everywhere.
+- What the model writes (`generated`, `generated_clean`) follows the question and the cue "Solution: Let's think
+  step by step.", which counts as part of the answer, or, with `--chat`, the chat template's prompt, which then is
+  the question of every condition. It is measured by teacher forcing, and with several samples a problem's rows are
+  means over them. `generated_clean` is what it wrote up to the sentence that states its answer, right or wrong,
+  tokenised anew with the gold sentence behind it. Texts that are empty, or hold nothing before an answer, are set
+  aside and counted. In a chat the other texts still begin with a space, so that their closing sentence has the same
+  tokens everywhere.
 """
 
 

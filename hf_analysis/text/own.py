@@ -21,7 +21,8 @@ from hf_analysis.text.values import same_answer
 from probes.base.streams import torch_stream
 
 OUTCOMES = ("right", "wrong", "truncated", "unparsable", "empty")
-CUE = "\nSolution:"
+CUE = "\nSolution: Let's think step by step."
+"""After less of a cue the built-in model ends most texts at once."""
 BATCH = 16
 """Texts written at once. Part of what decides their tokens where two logits are equal to rounding, so it is fixed."""
 _TAIL = 96  # tokens in which a stated answer is looked for while a text is being written

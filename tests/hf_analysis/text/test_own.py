@@ -2,17 +2,21 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import pytest
 
+from hf_analysis.attention.recorder import record
 from hf_analysis.measurement.measure import measure
+from hf_analysis.measurement.pairs import matched_sizes, matched_to
 from hf_analysis.models.generation import Decoding
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text import own
 from hf_analysis.text.chat import INSTRUCTION, chat_prompt, in_chat
 from hf_analysis.text.conditions import Context, SetAside, find_condition, tokenise
 from hf_analysis.text.own import OUTCOMES, OwnText, before_answer, outcome, own_texts
+from probes.attention.entropy import length_matched_min
 from tests.hf_analysis.tiny_models import build
 
 TEMPLATE = (
@@ -144,9 +148,8 @@ def test_a_first_token_of_template_and_tokenizer_is_not_doubled(tokenizer):
     from tokenizers.processors import TemplateProcessing
 
     model = chatty(tokenizer, "<end>" + TEMPLATE)
-    model.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="<end> $A", special_tokens=[("<end>", 0)]
-    )
+    backend: Any = model.tokenizer.backend_tokenizer
+    backend.post_processor = TemplateProcessing(single="<end> $A", special_tokens=[("<end>", 0)])
     ids = model.encode(chat_prompt(model, "How?"))
     assert ids[0] == 0
     assert ids.count(0) == 1
@@ -187,24 +190,47 @@ def test_a_run_keeps_its_texts_and_resumes_with_the_same_bits(tokenizer, problem
 
 
 def test_rows_of_samples_are_their_means(tokenizer, problems, tmp_path):
-    model = chatty(tokenizer)
-    decoding = Decoding(1.0, 1.0, 3, 12)
-    both = measure(
-        model, problems[:1], ["no_cot", "generated"], tmp_path / "all", decoding=decoding, metrics=["mean"]
-    )
-    lines = (tmp_path / "all" / "generated.jsonl").read_text().splitlines()
-    texts = [OwnText(**{**json.loads(line), "tokens": tuple(json.loads(line)["tokens"])}) for line in lines]
-    assert len({text.tokens for text in texts}) == 3
-    from hf_analysis.attention.recorder import record
-
-    means = []
+    model, problem = chatty(tokenizer), problems[0]
+    decoding, metrics = Decoding(1.0, 1.0, 3, 12), ["mean", "length_matched_min"]
+    both = measure(model, [problem], ["no_cot", "generated"], tmp_path / "x", decoding=decoding, metrics=metrics)
+    texts = [json.loads(line) for line in (tmp_path / "x" / "generated.jsonl").read_text().splitlines()]
+    assert len({tuple(text["tokens"]) for text in texts}) == 3
+    question, answer = model.encode(problem.question), gold_tokens(model, problem)
+    given = record(model.model, [[*question, *answer]])["normalised_entropy"][:, 0, :, len(question) :]
+    expected: dict = {("generated", name): 0 for name in metrics} | {("no_cot", "length_matched_min"): 0}
     for text in texts:
-        question = model.encode(problems[0].question)
-        values = record(model.model, [[*question, *text.tokens]])["normalised_entropy"][:, 0]
-        means.append(values[..., len(question) :].mean(-1))
-    mine = both[(both.condition == "generated") & (both.scope == "answer")].sort_values(["layer", "head"])
-    expected = sum(means) / 3
-    assert mine["value"].to_numpy() == pytest.approx(expected.reshape(-1).numpy(), abs=1e-5)
+        values = record(model.model, [[*question, *text["tokens"]]])["normalised_entropy"][:, 0, :, len(question) :]
+        m = min(values.shape[-1], given.shape[-1])
+        expected["generated", "mean"] += values.mean(-1) / 3
+        expected["generated", "length_matched_min"] += length_matched_min(values, m) / 3
+        expected["no_cot", "length_matched_min"] += length_matched_min(given, m) / 3
+    for (condition, metric), value in expected.items():
+        mine = both[(both.condition == condition) & (both.scope == "answer") & (both.metric == metric)]
+        found = matched_to(mine, "no_cot" if condition == "generated" else "generated").sort_values(["layer", "head"])
+        assert found["value"].to_numpy() == pytest.approx(value.reshape(-1).numpy(), abs=1e-5), (condition, metric)
+
+
+def test_both_sides_of_a_pair_have_rows_of_the_same_samples(tokenizer, problems, tmp_path):
+    """Samples are now longer, now shorter than the gold text, so either side may be the one that is matched."""
+    model = chatty(tokenizer)
+    model.model.generation_config.eos_token_id = list(range(0, model.model.config.vocab_size, 8))
+    decoding = Decoding(1.0, 1.0, 6, 60)
+    conditions = ["cot", "generated"]
+    table = measure(model, problems, conditions, tmp_path / "x", decoding=decoding, scopes=["answer", "first"])
+    texts = [json.loads(line) for line in (tmp_path / "x" / "generated.jsonl").read_text().splitlines()]
+    gold = {problem.id: len(gold_tokens(model, problem, "cot")) for problem in problems}
+    shorter = {(text["problem"], len(text["tokens"]) < gold[text["problem"]]) for text in texts if text["text"]}
+    assert len(shorter) > len({problem for problem, _ in shorter}), "the test needs both in one problem"
+    for metric, scope in [("length_matched_min", "answer"), ("mean", "first")]:
+        one = table[(table.metric == metric) & (table.scope == scope)]
+        sides = [matched_to(one[one.condition == a], b) for a, b in (conditions, conditions[::-1])]
+        first, second = (matched_sizes(side) for side in sides)
+        assert (first.reindex(second.index) == second).all()
+
+
+def gold_tokens(model, problem, condition="no_cot"):
+    ids, start = tokenise(model, find_condition(condition)(problem, Context([problem], 0, model)))
+    return ids[start:]
 
 
 def test_a_model_that_writes_nothing_is_counted_and_no_crash(tokenizer, problems, tmp_path):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hf_analysis.text.comparisons import EQUAL, PAIRS, page
 from hf_analysis.text.conditions import CONDITIONS, Context, Passage, find_condition, tokenise
+from hf_analysis.text.own import CUE, OwnText
 from hf_analysis.text.problems import Problem, load_problems
 from hf_analysis.text.prose import sentence_starts, story
 from hf_analysis.text.steps import ending_of, joined, pieces, reasoning, shuffled
@@ -45,7 +46,8 @@ def test_the_page_is_what_the_registry_says():
 
 def test_the_sentence_is_the_same_tokens_everywhere(model, problems):
     pool = [*problems, *TEXTS, THOUGHT, *load_problems("builtin", limit=12)]
-    context = Context(pool, 0, model)
+    written = {one.id: [OwnText(one.id, 0, CUE, " It is 3. The answer is 4.", (1,), "wrong")] for one in pool}
+    context = Context(pool, 0, model, own=written)
     for problem in pool:
         sentence = model.encode(f"{problem.question} The answer is {problem.answer}.")
         sentence = sentence[len(model.encode(problem.question)) :]
@@ -174,7 +176,9 @@ def test_a_problem_without_a_solution_is_refused_where_one_is_needed(llama, prob
     bare = Problem("bare", "How many?", "", "7")
     context = Context([bare, *problems], 0, llama)
     assert made("no_cot", bare, context).continuation == " The answer is 7."
-    for name in sorted({*SAME, "cot", "shuffled_steps", "shuffled_tokens", "filler"} - {"no_cot", "swapped_clean"}):
+    for name in sorted(
+        {*SAME, "cot", "shuffled_steps", "shuffled_tokens", "filler"} - {"no_cot", "swapped_clean", "generated_clean"}
+    ):
         with pytest.raises(ValueError, match=r"no worked solution.*--solution"):
             made(name, bare, context)
     with pytest.raises(ValueError, match="no step before its answer"):
