@@ -35,7 +35,7 @@ def controls(found: Mapping[str, Contrast]) -> Figure:
     groups = (
         ("what the paper says", [key for key in shown if COMPARISONS[key].primary]),
         ("controls", [k for k in shown if not COMPARISONS[k].primary and COMPARISONS[k].first.run != PERMUTED]),
-        ("the same model with its weights permuted", [k for k in shown if COMPARISONS[k].first.run == PERMUTED]),
+        ("the model with permuted weights", [k for k in shown if COMPARISONS[k].first.run == PERMUTED]),
     )
     lines = sum(len(keys) + 1 for _, keys in groups if keys)
     with styled():
@@ -50,7 +50,7 @@ def controls(found: Mapping[str, Contrast]) -> Figure:
         axes.set_ylim(len(labels) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("difference of the normalised attention entropy (left: sparser with CoT), mean over heads")
+        axes.set_xlabel("difference of normalised entropy (left: sparser with CoT)")
         axes.legend(loc="best", fontsize=7)
     return figure
 
