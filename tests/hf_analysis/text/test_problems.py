@@ -274,3 +274,13 @@ def test_the_template_of_a_built_in_problem_is_the_one_that_made_it():
 def test_any_other_problem_is_its_own_cluster():
     for name in ("openai_gsm8k-00001", "gsm-symbolic-0-00000", "gsm-symbolic-0-99999999999", "gsm-symbolic-x-00001"):
         assert template_of(name) == name
+
+
+def test_an_own_copy_stands_in_for_a_dataset_of_the_hub(tmp_path, monkeypatch):
+    record = {"question": "Two and two?", "answer": "2 + 2 = 4\n#### 4"}
+    (tmp_path / "openai_gsm8k.jsonl").write_text(json.dumps(record) + "\n")
+    monkeypatch.setenv("COTLENS_DATA", str(tmp_path))
+    (problem,) = load_problems("openai/gsm8k", offline=True)
+    assert (problem.id, problem.answer) == ("openai_gsm8k-00001", "4")
+    with pytest.raises(ValueError, match="neither a file nor a dataset of the hub"):
+        load_problems("somebody/else", offline=True)
