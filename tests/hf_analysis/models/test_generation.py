@@ -1,5 +1,7 @@
 """Batched generation against `model.generate` one prompt at a time, and sampling against its definition."""
 
+from typing import Any
+
 import pytest
 import torch
 from transformers import GenerationConfig
@@ -17,7 +19,8 @@ def alone(model: LoadedModel, prompt: list[int], n: int) -> list[int]:
     ends = model.model.generation_config.eos_token_id
     greedy = GenerationConfig(do_sample=False, max_new_tokens=n, eos_token_id=ends, pad_token_id=model.pad)
     ids = torch.tensor([prompt])
-    made = model.model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=greedy)
+    network: Any = model.model
+    made = network.generate(ids, attention_mask=torch.ones_like(ids), generation_config=greedy)
     return [token for token in made[0, len(prompt) :].tolist() if token != ends]
 
 
