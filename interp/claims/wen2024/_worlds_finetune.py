@@ -73,7 +73,7 @@ def _table(cells: Cells, units: list[str]) -> pd.DataFrame:
     run, dose, metric, scope, text = (np.repeat(names, sizes) for names in zip(*cells))
     unit = [one for *_, of in cells for one in (_PASSAGES if of == "prose" else units)]
     values = np.concatenate(list(cells.values()))
-    settings = [setting(dose=one) for one in dose]
+    settings = [setting(dose=int(one)) for one in dose]
     return table(run=run, setting=settings, metric=metric, scope=scope, condition=text, unit=unit, value=values)
 
 
