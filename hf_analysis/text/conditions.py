@@ -117,13 +117,12 @@ def no_cot(problem: Problem, context: Context) -> Passage:
 def cot_clean(problem: Problem, context: Context) -> Passage:
     """The solution without annotations, ending in the sentence of `no_cot`: removes the format confound.
 
-    A closing sentence of the solution itself that only states the answer is left out.
+    A closing sentence of the solution itself that only states the answer is left out; a solution without a step
+    before its answer is the sentence alone, as in `no_cot`.
     """
     steps = joined(pieces(reasoning(without_annotations(_solution(problem)), problem.answer)))
-    if not steps:
-        raise ValueError(f"the solution {problem.solution[:40]!r} has no step before its answer")
     sentence = closing_sentence(problem.answer)
-    return Passage(problem.question, f" {steps}{sentence}", ending=sentence)
+    return Passage(problem.question, f" {steps}{sentence}" if steps else sentence, ending=sentence)
 
 
 @register

@@ -47,8 +47,10 @@ def head_contrasts(rows: pd.DataFrame, metric: Metric, scope: str) -> tuple[dict
     for first, second, one in compared(of_scope):
         first_side = first_side or in_words(first, runs)
         if in_words(first, runs) == first_side:
-            found[f"{first.metric}, {scope} tokens\n{first_side} − {in_words(second, runs)}"] = one
-    return found, first_side
+            pair = [_short(side, 32) for side in (first_side, in_words(second, runs))]
+            broken = "\n− " if len(runs) > 1 else " − "  # models may be called by long names
+            found[f"{first.metric}, {scope} tokens\n{broken.join(pair)}"] = one
+    return found, _short(first_side, 20)  # it stands in the legend of every panel
 
 
 def forest(effects: Sequence[Effect]) -> Figure:
