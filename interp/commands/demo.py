@@ -13,9 +13,9 @@ from interp.core.claim import find_claims
 SMALL = {
     "wen2024/fig3b": Fig3b((Width(128, 512, n=20, k=5, lr=1e-4, budget=150_000),), 2048, 2048, seeds=3),
     "wen2024/fig2": Fig2(20, (1, 2, 3), ((1, 1),), 128, 512, (1e-4,), 250_000, 2048, 2048, seeds=3),
-    "wen2024/fig6": Fig6("builtin", "builtin", limit=32, shard=16, baseline_limit=16, keep_tokens=2),
+    "wen2024/fig6": Fig6("builtin", "builtin", limit=16, shard=8, baseline_limit=8, keep_tokens=2),
 }
-"""The demo's versions of the claims: 20 bits and 3 seeds, and 32 problems, instead of the cpu preset's numbers."""
+"""The demo's versions of the claims: 20 bits and 3 seeds, and 16 problems, instead of the cpu preset's numbers."""
 
 
 @dataclass(frozen=True)

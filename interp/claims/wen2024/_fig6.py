@@ -37,16 +37,6 @@ TRAINED, PERMUTED = "model", "permuted"
 SCOPES = ("all", "answer", "final", "first", "window")
 NATS = 0.05
 WHY_NATS = f"{SMALLEST:g} of the normalised entropy, times the logarithm of the 150 or so tokens that are seen"
-PAIRS = (
-    ("cot", "no_cot"),
-    ("cot_clean", "no_cot"),
-    ("cot_clean", "swapped_clean"),
-    ("cot_clean", "prose_clean"),
-    ("cot_clean", "shuffled_steps_clean"),
-    ("cot_clean", "shuffled_tokens_clean"),
-    ("cot_clean", "filler_clean"),
-)
-CONDITIONS = tuple(dict.fromkeys(name for pair in PAIRS for name in pair))
 INFERS = (
     "section 4.3 infers from it that real-world CoT data has a sparser structure, which leads to sparser attention"
 )
@@ -168,6 +158,8 @@ COMPARISONS = {
 }  # fmt: skip
 """By part."""
 METRICS = tuple(dict.fromkeys(of.first.metric for of in COMPARISONS.values()))
+PAIRS = tuple(dict.fromkeys((of.first.condition, of.second.condition) for of in COMPARISONS.values()))
+CONDITIONS = tuple(dict.fromkeys(name for pair in PAIRS for name in pair))
 
 
 @dataclass(frozen=True)
