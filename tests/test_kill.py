@@ -79,6 +79,12 @@ def check_whole(path: Path) -> None:
             pd.read_parquet(path)
         case ".json":
             json.loads(path.read_text(encoding="utf-8"))
+        case ".csv":
+            assert pd.read_csv(path).notna().all(axis=None), path
+        case ".jsonl":
+            text = path.read_text(encoding="utf-8")
+            assert text.endswith("\n"), path
+            assert all(json.loads(line) for line in text.splitlines()), path
         case ".safetensors":
             with safe_open(path, "pt") as file:
                 for name in file.keys():  # noqa: SIM118

@@ -107,7 +107,7 @@ def test_primary_parts_come_first_and_the_rest_folds(runs):
     many = replace(one, lines=[replace(one.lines[-1])] * 9 + list(one.lines[:2]))
     assert [line.verdict.key for line in many.first_lines] == ["mass", "points"] + ["one_hot"] * 4
     assert len(many.other_lines) == 5
-    assert one.lines[0].difference == "−0.269 [−0.5, +0.029]"  # estimate and interval, minus the threshold
+    assert one.lines[0].difference == "−0.269 [−0.5, +0.5]"  # estimate and interval, minus the threshold
 
 
 def test_error_rates_stand_beside_the_verdict(runs, tmp_path):

@@ -22,13 +22,13 @@ SEEDS = range(8)
 LENGTHS = (5, 10, 20, 40, 80, 160)
 
 
-def judged(claim: str, rows: pd.DataFrame) -> Judgement:
+def judged(claim: str, rows: pd.DataFrame, preset: str = "cpu") -> Judgement:
     known = CLAIMS[f"huang2025/{claim}"]
-    return known.judge(rows, known.presets["cpu"])
+    return known.judge(rows, known.presets[preset])
 
 
-def verdicts(claim: str, rows: pd.DataFrame) -> dict:
-    return {v.key: v for v in judged(claim, rows).verdicts}
+def verdicts(claim: str, rows: pd.DataFrame, preset: str = "cpu") -> dict:
+    return {v.key: v for v in judged(claim, rows, preset).verdicts}
 
 
 def outcomes(claim: str, rows: pd.DataFrame, only: str = "") -> dict[str, str]:
@@ -134,11 +134,11 @@ def test_losses_without_overlap_leave_the_comparison_open():
 
 def test_a_changed_model_is_ours_and_judged_on_the_seeds_that_solve():
     same = trainings((20, 40), (20, 40), condition="theory, residual")
-    found = verdicts("fig1a", concat([trainings((20, 40), (5, 6)), same]))
+    found = verdicts("fig1a", concat([trainings((20, 40), (5, 6)), same]), "paper")
     assert {found[f"theory_residual_{way}"].outcome for way in ("way", "loss")} == {"refuted"}
     assert found["theory_residual_way"].role == "ours"
     unlearned = trainings((20, 40), (1, 1), condition="theory, residual")
-    found = verdicts("fig1a", concat([trainings((20, 40), (5, 6)), unlearned]))
+    found = verdicts("fig1a", concat([trainings((20, 40), (5, 6)), unlearned]), "paper")
     assert {found[f"theory_residual_{way}"].outcome for way in ("way", "loss")} == {"not testable here"}
 
 

@@ -10,14 +10,14 @@ PARTS = ["both", "predicate", "answer", "random"]
 
 
 def rows(predicate: float, answer: float, random: float, clean: float = 1.0):
-    """Five seeds of one model; a little noise by seed keeps intervals open."""
+    """Eight seeds of one model; a little noise by seed keeps intervals open."""
     values = {"clean": clean, "predicate": predicate, "answer": answer, "random": random}
     return concat(
         table(
             run=f"theory,{seed}", condition="theory", unit=str(seed), setting=setting(group="C6"),
             metric=f"accuracy_{name}", value=value - 0.001 * seed,
         )
-        for seed in range(5)
+        for seed in range(8)
         for name, value in values.items()
     )  # fmt: skip
 
