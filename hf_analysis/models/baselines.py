@@ -1,7 +1,7 @@
 """Does a number need a trained model? The same architecture and tokenizer, with weights that know nothing.
 
 `permuted` keeps what training did to the size of the weights, and their embeddings, and destroys what they compute;
-`untrained` is the model before training. An effect that either shows is not evidence of anything learned.
+`untrained` is the model before training. What either shows is not evidence of anything learned.
 """
 
 import copy

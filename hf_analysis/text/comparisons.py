@@ -8,7 +8,7 @@ from hf_analysis.text.conditions import CONDITIONS
 
 @dataclass(frozen=True)
 class Pair:
-    """Two conditions and the one thing in which they differ."""
+    """Two conditions and what they differ in."""
 
     first: str
     second: str
@@ -21,8 +21,20 @@ class Pair:
 
 EQUAL, NEARLY, OWN = "equal", "nearly equal", "each its own"
 PAIRS = (
-    Pair("cot_clean", "no_cot", "whether there is reasoning", True, OWN),
-    Pair("cot_clean", "swapped_clean", "whose reasoning it is: this problem's or another's", True, OWN),
+    Pair(
+        "cot_clean",
+        "no_cot",
+        "whether there is reasoning, and with it how much stands before the sentence",
+        True,
+        OWN,
+    ),
+    Pair(
+        "cot_clean",
+        "swapped_clean",
+        "whose reasoning it is, this problem's or another's, and so whether N stands in it",
+        True,
+        OWN,
+    ),
     Pair("cot_clean", "prose_clean", "what the text is: reasoning or a story", True, EQUAL),
     Pair("cot_clean", "shuffled_steps_clean", "the order of the lines", True, NEARLY),
     Pair("cot_clean", "shuffled_tokens_clean", "the order of the tokens", True, EQUAL),

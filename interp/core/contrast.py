@@ -47,6 +47,8 @@ class Contrast:
     second: Float[np.ndarray, "problem layer head"]
     clusters: tuple[str, ...] | None = None
     """A label for each problem; without labels every problem is its own cluster."""
+    units: tuple[str, ...] = ()
+    """The problems."""
 
     @property
     def differences(self) -> Float[np.ndarray, "problem layer head"]:
@@ -118,7 +120,19 @@ def contrast(rows: pd.DataFrame, first: Side, second: Side) -> Contrast:
             "pair were measured"
         )
     clusters = tuple(template_of(unit) for unit in common)
-    return Contrast(a[of_a.get_indexer(common)], b[of_b.get_indexer(common)], clusters)
+    return Contrast(a[of_a.get_indexer(common)], b[of_b.get_indexer(common)], clusters, tuple(common))
+
+
+def beyond(ours: Contrast, reference: Contrast) -> Contrast | None:
+    """By how much more `ours` differs than `reference`: means over heads, on the problems of both, if two or more."""
+    places = {unit: place for place, unit in enumerate(reference.units)}
+    common = [place for place, unit in enumerate(ours.units) if unit in places]
+    if len(common) < 2:
+        return None
+    units = tuple(ours.units[place] for place in common)
+    first = ours.differences.mean((1, 2), keepdims=True)[common]
+    second = reference.differences.mean((1, 2), keepdims=True)[[places[unit] for unit in units]]
+    return Contrast(first, second, tuple(ours.labels[common]), units)
 
 
 def _of_side(rows: pd.DataFrame, side: Side, other: Side) -> pd.DataFrame:

@@ -66,6 +66,8 @@ class Part:
     """For quantities whose zero means "no evidence", such as a likelihood ratio: refuted only beyond this value."""
     note: Callable[[Any], str] | None = None
     """Facts of the summary that belong beside the estimate."""
+    added_later: bool = False
+    """Whether it was thought of after the data: then it stands in no protocol, its name says so, and it is ours."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.key):
@@ -74,6 +76,8 @@ class Part:
             raise ValueError(f"part {self.key}: role paper needs `source`, the place in the paper that says it")
         if self.primary and self.role != "paper":
             raise ValueError(f"part {self.key}: only parts with role paper can be primary, not {self.role}")
+        if self.added_later and self.role != "ours":
+            raise ValueError(f"part {self.key}: added later, so its role is ours, not {self.role}")
         if not math.isfinite(self.threshold):
             raise ValueError(f"part {self.key}: threshold {self.threshold}; expected a finite number")
         if (self.direction == "within") != (self.margin is not None):
@@ -89,10 +93,9 @@ class Part:
         return claimed(self.direction, self.threshold, self.margin)
 
     def record(self) -> dict[str, Any]:
-        """The part as plain JSON, without its functions."""
-        found = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("estimate", "note")
-        }
+        """The part as a protocol declares it: plain JSON, without its functions."""
+        left_out = ("estimate", "note", "added_later")
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
         return {**found, "needs": list(self.needs)}
 
 

@@ -37,7 +37,7 @@ def protocol(claim: Claim, preset_name: str, preset: Preset) -> dict[str, Any]:
         "sentence": claim.sentence,
         "preset": preset_name,
         "numbers": json.loads(json.dumps(asdict(preset))),  # pyright: ignore[reportArgumentType]
-        "parts": [part.record() for part in claim.parts(preset)],
+        "parts": [part.record() for part in claim.parts(preset) if not part.added_later],
         "code": code_hash(claim),
     }
     return {**declared, "hash": _digest(declared)}
@@ -81,8 +81,9 @@ def declaration(claim: Claim, preset_name: str, preset: Preset, results: Path) -
 def status(claim: Claim, preset_name: str, preset: Preset, declared: dict[str, str] | None, results: Path) -> Status:
     """Whether a recorded run with that declaration is confirmatory: declared then, and the same declared now.
 
-    Code may be tidied after the run, as long as it finds what was recorded (`interp.core.published`); parts,
-    thresholds, the preset and its units may not change.
+    Code may be tidied after the run, as long as it finds what was recorded (`interp.core.published`), and parts of
+    our own be added that say so (`Part.added_later`); declared parts, thresholds, the preset and its units may not
+    change.
     """
     if not declared:
         return "exploratory"

@@ -129,7 +129,9 @@ def judged_again(claim: Claim, found: Published, results: Path = RESULTS) -> Rec
     preset = preset_with(claim, name, found.provenance["numbers"])
     known = status(claim, name, preset, found.provenance.get("declaration"), results)
     judgement = claim.judge(found.rows(), preset)
-    if differences(found, judgement.verdicts):  # judged otherwise than when it was published
+    published = {v.key for v in found.record.judgement.verdicts}
+    new = {part.key for part in claim.parts(preset) if part.added_later} - published
+    if differences(found, [v for v in judgement.verdicts if v.key not in new]):  # judged otherwise than published
         known = "exploratory"
     return replace(found.record, judgement=judgement, scale=claim.scale_of(name), status=known)
 

@@ -104,7 +104,7 @@ def _verdict(claim: str, part: Part, outcome: Outcome, found: Interval | None, n
     return Verdict(
         claim=claim,
         key=part.key,
-        name=part.name,
+        name=f"{part.name} (added after the data)" if part.added_later else part.name,
         role=part.role,
         primary=part.primary,
         quantity=part.quantity,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interp.core.claim import Claim, citation, load_claims
 from interp.core.judgement import CONCLUSIONS
-from interp.core.severity import read_severity
+from interp.core.severity import FAMILY, read_severity
 from interp.core.verdict import Verdict
 from probes.base.atomic import write_text
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MARKS = {"supported": "✅", "refuted": "❌", "inconclusive": "❔", "not testable here": "➖"}
 ROLES = {
-    "paper": "What the paper says",
+    "paper": "What the paper says or implies",
     "precondition": "Preconditions",
     "control": "Controls",
     "ours": "Beyond the paper",
@@ -42,8 +42,9 @@ def claim_page(claim: Claim, found: "Published") -> str:
     for role, title in ROLES.items():
         chosen = [v for v in judgement.verdicts if v.role == role]
         if chosen:
-            lines += [f"## {title}", "", *_table(chosen, "paper" if role == "paper" else "needed"), ""]
-    lines += _severity(claim.id, found.directory.parents[1])
+            lines += [f"## {title}", "", *_table(chosen), ""]
+    primary = [v.key for v in judgement.verdicts if v.primary]
+    lines += _severity(claim.id, primary, found.directory.parents[1])
     lines += ["## How", "", claim.method, "", "## Deviations from the paper", "", claim.deviations, ""]
     for title, text in (("Clarity", claim.clarity), ("What was tried before", claim.history)):
         if text:
@@ -63,8 +64,8 @@ def declared_page(claim: Claim, preset_name: str = "cpu") -> str:
     return "\n".join([*lines, "```", f"cotlens claims run {claim.id}", "```", ""])
 
 
-def _table(verdicts: Sequence[Verdict], claimed: str) -> list[str]:
-    head = [f"| | part | {claimed} | ours | difference | n | where, why |", "|---|---|---|---|---|---|---|"]
+def _table(verdicts: Sequence[Verdict]) -> list[str]:
+    head = ["| | part | supported if | ours | beyond that | n | where, why |", "|---|---|---|---|---|---|---|"]
     return head + [_line(v) for v in verdicts]
 
 
@@ -86,8 +87,9 @@ def _line(v: Verdict) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
-def _severity(claim_id: str, results: Path) -> list[str]:
-    """How often the judge errs in simulated worlds, if it has been measured."""
+def _severity(claim_id: str, primary: Sequence[str], results: Path) -> list[str]:
+    """How often the judge errs in simulated worlds, if it has been measured: what decides the conclusion, one by one,
+    and the other parts together."""
     rows = [row for row in read_severity(results) if row.claim == claim_id]
     if not rows:
         return []
@@ -99,9 +101,15 @@ def _severity(claim_id: str, results: Path) -> list[str]:
         "| world | part | there it is | decided rightly | wrongly |",
         "|---|---|---|---|---|",
     ]
-    for row in rows:
-        cells = (_cell(row.world), row.part, str(row.truth).lower(), f"{row.right:.0%}", f"{row.wrong:.1%}")
-        lines.append("| " + " | ".join(cells) + " |")
+    for world in dict.fromkeys(row.world for row in rows):
+        here = [row for row in rows if row.world == world]
+        shown = [row for row in here if row.part in (FAMILY, *primary)]
+        cells = [(row.part, str(row.truth).lower(), f"{row.right:.0%}", f"{row.wrong:.1%}") for row in shown]
+        if others := [row for row in here if row not in shown]:
+            least, most = (f"{end(row.right for row in others):.0%}" for end in (min, max))
+            wrong = f"at most {max(row.wrong for row in others):.1%}"
+            cells.append((f"{len(others)} other parts", "", least if least == most else f"{least} to {most}", wrong))
+        lines += ["| " + " | ".join((_cell(world), *line)) + " |" for line in cells]
     return [*lines, ""]
 
 

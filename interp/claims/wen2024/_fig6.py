@@ -1,9 +1,11 @@
 """Is attention sparser with CoT, and because of it? The comparisons of Figure 6's claims, and how they are measured.
 
-One chain: the difference as published; then the *same* sentence " The answer is N." with and without CoT before it,
-token for token, so that neither the number nor the kind of tokens differs; the same without the attention sink; the
-same positions; and that sentence after the CoT of another problem, which differs in relevance alone. Each control
-takes away one more explanation, and a model with permuted weights shows which differences need no training at all.
+The difference as published; then the *same* sentence " The answer is N." with and without CoT before it, token for
+token, so that neither the number nor the kind of the measured tokens differs; the same without the attention sink;
+the same positions; and that sentence after the CoT of another problem. No comparison is free of all rivals: CoT or
+nothing before the sentence is also a longer or a shorter context, another problem's CoT rarely holds the number N. So
+the sentence is compared after equally long text as well, and a model with permuted weights shows what each
+difference is where nothing is computed by the weights.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,9 +28,9 @@ from interp.claims.wen2024._pretrained import (
     unit_of,
 )
 from interp.core.claim import Item
-from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, Side, contrast
+from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, Side, beyond, contrast
 from interp.core.judging import UNBOUNDED
-from interp.core.parts import Direction, NotMeasurable, Part, Role
+from interp.core.parts import Direction, NotMeasurable, Part, Role, Unit
 from interp.statistics import Interval
 from probes.rows import concat
 
@@ -157,6 +159,11 @@ COMPARISONS = {
     "permuted_tokens": _without_training("tokens out of order", "shuffled_tokens_clean", "final"),
 }  # fmt: skip
 """By part."""
+BEYOND = {
+    "published_beyond": ("published", "permuted_published"),
+    "sentence_beyond": ("sentence", "permuted_sentence"),
+}
+"""By part: two comparisons, the model's and that of the model with permuted weights."""
 METRICS = tuple(dict.fromkeys(of.first.metric for of in COMPARISONS.values()))
 PAIRS = tuple(dict.fromkeys((of.first.condition, of.second.condition) for of in COMPARISONS.values()))
 CONDITIONS = tuple(dict.fromkeys(name for pair in PAIRS for name in pair))
@@ -250,6 +257,9 @@ def summary(rows: pd.DataFrame) -> dict[str, Contrast]:
             both = both if of.primary else head_means(both)
             if both["unit"].nunique() > 1:
                 found[key] = contrast(both, of.first, of.second)
+    for key, (ours, reference) in BEYOND.items():
+        if ours in found and reference in found and (more := beyond(found[ours], found[reference])):
+            found[key] = more
     return found
 
 
@@ -272,15 +282,33 @@ def parts(preset: Fig6) -> list[Part]:
             note=partial(_heads_note, key=key),
         )
         for key, of in COMPARISONS.items()
-    ]
+    ] + [_beyond_part(key, unit_of(preset.data)) for key in BEYOND]
+
+
+def _beyond_part(key: str, unit: Unit) -> Part:
+    of = COMPARISONS[BEYOND[key][0]]
+    return Part(
+        key=key,
+        name=f"{of.name}: more than with permuted weights",
+        role="ours",
+        quantity=f"normalised entropy, mean over heads: {of.what}; the model's minus that with permuted weights",
+        estimate=partial(difference, key=key),
+        direction="below",
+        threshold=-SMALLEST,
+        why=WHY_SMALLEST,
+        unit=unit,
+        note=partial(_heads_note, key=key),
+        added_later=True,
+    )
 
 
 def difference(found: Mapping[str, Contrast], level: float, *, key: str) -> Interval | NotMeasurable:
     """The mean difference over problems; problems of one template are a cluster."""
+    of = COMPARISONS[key if key in COMPARISONS else BEYOND[key][0]]
     if key not in found:
-        of = COMPARISONS[key]
         return NotMeasurable(f"{of.first.condition} and {of.second.condition} were not both measured")
-    return mean_difference(found[key], level, UNBOUNDED if "nats" in COMPARISONS[key].first.metric else DIFFERENCE)
+    bounded = "nats" not in of.first.metric and key in COMPARISONS
+    return mean_difference(found[key], level, DIFFERENCE if bounded else UNBOUNDED)
 
 
 def _heads_note(contrasts: Mapping[str, Contrast], key: str) -> str:

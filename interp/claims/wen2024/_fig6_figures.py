@@ -16,7 +16,7 @@ from interp.statistics import Interval
 def figures(rows: pd.DataFrame) -> Mapping[str, Figure]:
     """The chain of controls, heads paired across conditions, difference maps, and the paper's sorted bars."""
     found = summary(rows)
-    heads = {COMPARISONS[key].name: of for key, of in found.items() if COMPARISONS[key].primary}
+    heads = {of.name: found[key] for key, of in COMPARISONS.items() if of.primary and key in found}
     drawn = {
         "controls": controls(found),
         "paired_heads": paired_heads(heads),
@@ -33,7 +33,7 @@ def controls(found: Mapping[str, Contrast]) -> Figure:
         key for key, of in COMPARISONS.items() if key in found and of.role != "ours" and "nats" not in of.first.metric
     ]
     groups = (
-        ("what the paper says", [key for key in shown if COMPARISONS[key].primary]),
+        ("primary", [key for key in shown if COMPARISONS[key].primary]),
         ("controls", [k for k in shown if not COMPARISONS[k].primary and COMPARISONS[k].first.run != PERMUTED]),
         ("the model with permuted weights", [k for k in shown if COMPARISONS[k].first.run == PERMUTED]),
     )
@@ -50,7 +50,7 @@ def controls(found: Mapping[str, Contrast]) -> Figure:
         axes.set_ylim(len(labels) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("difference of normalised entropy (left: sparser with CoT)")
+        axes.set_xlabel("difference of normalised entropy, 95% intervals (left: sparser with CoT)")
         axes.legend(loc="best", fontsize=7)
     return figure
 

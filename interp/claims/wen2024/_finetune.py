@@ -166,16 +166,19 @@ def _change(found: Tuned, measure: Measure, arm: str, dose: int) -> Table:
 def _largest(changes: Sequence[tuple[Table, np.ndarray]], level: float) -> Interval | NotMeasurable:
     """The largest of several means.
 
-    It is below a threshold only if all are, each judged at the level given; so the ends of its interval are the
-    largest of theirs.
+    It is below a threshold only if all are, each judged at the level given: its upper end is the largest of theirs.
+    It is above one if any is, so the lower ends are Bonferroni's.
     """
-    found = [_crossed(values, clusters, level) for values, clusters in changes]
+    strict = 1 - (1 - level) / len(changes)
+    found = [_crossed(values, clusters, at) for at in (level, strict) for values, clusters in changes]
     for one in found:
         if isinstance(one, NotMeasurable):
             return one
     intervals = [one for one in found if isinstance(one, Interval)]
-    value, low, high = (max(getattr(one, end) for one in intervals) for end in ("value", "low", "high"))
-    method = intervals[0].method + (f", largest of {len(intervals)}" if len(intervals) > 1 else "")
+    uppers, lowers = intervals[: len(changes)], intervals[len(changes) :]
+    value, high = (max(getattr(one, end) for one in uppers) for end in ("value", "high"))
+    low = max(one.low for one in lowers)
+    method = intervals[0].method + (f", largest of {len(changes)}" if len(changes) > 1 else "")
     return Interval(value, low, high, level, min(one.n for one in intervals), method)
 
 

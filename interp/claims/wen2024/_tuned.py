@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 TEXTS = {"cot": "CoT text", "no_cot": "text without CoT", "prose": "prose"}
 ARMS, OTHERS = tuple(TEXTS), ("no_cot", "prose")
+TRAINED_ON = {"cot": "cot_clean", "no_cot": "no_cot", "prose": "cot"}
+"""The condition of each arm's texts: those with CoT and without end in the same sentence, so that learning to write
+that sentence is no difference between them; a passage of prose is its own `cot`."""
 BASE = "base"
 FINAL = "final"
 """The scope of the sentence " The answer is N.", whose tokens are the same after CoT and without."""
@@ -60,8 +63,10 @@ def dose_rows(
     from hf_analysis.finetuning import loss_rows
 
     attention = attention_rows(model, problems, run, work / f"measurement-{dose}")
-    of_prose = loss_rows(model, prose, ["cot"], run=run).assign(condition="prose")
-    losses = [loss_rows(model, problems, [arm for arm in ARMS if arm != "prose"], run=run), of_prose]
+    losses = [
+        loss_rows(model, prose if arm == "prose" else problems, [text], run=run).assign(condition=arm)
+        for arm, text in TRAINED_ON.items()
+    ]
     return rows.concat([attention, *losses]).assign(setting=rows.setting(dose=dose))
 
 
@@ -78,7 +83,7 @@ def tuned_rows(
     from hf_analysis.finetuning import Finetuner, history_rows
 
     run, path = run_name(arm, config.seed), work / "checkpoint.safetensors"
-    tuner = Finetuner(model, texts, "no_cot" if arm == "no_cot" else "cot", config)
+    tuner = Finetuner(model, texts, TRAINED_ON[arm], config)
     if path.exists():
         tuner.restore(path)
     for dose in doses:

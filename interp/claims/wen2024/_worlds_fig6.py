@@ -41,16 +41,20 @@ def _holds(of: Comparison, change: float) -> bool:
 
 
 def worlds(units: Sequence[str]) -> tuple[World, ...]:
-    """Differences at the margin; those that the number of tokens makes; those that any context makes; real ones."""
+    """Differences at the margin; those of the number of tokens alone; those of any context, either way; real ones."""
     none = dict.fromkeys(COMPARISONS, 0.0)
     lengths = {"published": -0.03, "permuted_published": -0.02}
     context = {key: -0.05 for key in ("published", "sentence", "no_sink", "sentence_mean", "sentence_same")}
     context |= {"sentence_nats": -0.2, "no_sink_nats": -0.2}
     real = {key: -0.2 if "nats" in key else -0.05 for key, of in COMPARISONS.items() if of.first.run != PERMUTED}
     margin = {key: of.threshold - (of.margin or 0.0) for key, of in COMPARISONS.items()}
+    longer = {key: 0.03 for key in ("sentence", "no_sink", "sentence_mean", "permuted_sentence", "sentence_same")}
+    longer |= {"sentence_nats": 0.2, "no_sink_nats": 0.2, "published": -0.03, "position": 0.03, "filler": 0.03}
+    longer |= {key: -0.02 for key in ("relevance", "prose", "steps", "tokens", "relevance_same")}
     kinds = {
         "the minimum follows the number of tokens and nothing else": none | lengths,
         "any text before a sentence makes its attention sparser, relevant or not": none | context,
+        "a longer context spreads attention, and CoT less than other text": none | longer,
         "CoT makes attention sparser": none | real,
     }
     at_margin = World(

@@ -170,7 +170,9 @@ register(
             "closing sentence as the statistic; the needed fall of the loss was lowered from 0.1 to 0.05, because "
             "loss is now on all tokens. Looked at before this was declared: the held-out loss of one run on prose "
             "(seed 97), which fell by 0.087 within 2,048 tokens; no entropy of a tuned model. The learning rate of "
-            "the first design was chosen on losses of other problems."
+            "the first design was chosen on losses of other problems. Then, before any run of this design, the texts "
+            "with CoT were given the same closing sentence as those without: it is what is measured, and only the "
+            "arm without CoT had been trained on it."
         ),
         presets=PRESETS,
         items=items,

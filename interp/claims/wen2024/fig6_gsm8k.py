@@ -28,7 +28,8 @@ register(
         deviations=(
             "The paper measures Qwen2-7B on the GSM8K test set, which is the paper preset. cpu: the built-in "
             "SmolLM2-135M-Instruct on 400 of its problems, which come from the hub or from the user's own copy "
-            "(COTLENS_DATA); smoke: four generated problems. A verdict is about the model that was measured."
+            "(COTLENS_DATA); smoke: four generated problems. That model is tuned to instructions, reads plain text "
+            "here, and its weights were rounded to 4 bits once. A verdict is about the model that was measured."
         ),
         presets=PRESETS,
         worlds=worlds([f"openai_gsm8k-{place:05d}" for place in range(301, 701)]),

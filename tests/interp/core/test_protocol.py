@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from interp.core.claim import Claim, Item, Scale
+from interp.core.judgement import judge_parts
 from interp.core.judging import mean_over
 from interp.core.parts import Part
 from interp.core.protocol import code_hash, declaration, declare, protocol, protocol_file, status
@@ -144,3 +145,22 @@ def test_the_code_hash_sees_code_and_not_comments(tmp_path):
     other.write_text('"""B, longer."""\ndef f(x):\n    """Other."""\n    return x+1\n')
     third.write_text('"""A."""\ndef f(x):\n    """Doc."""\n    return x + 2\n')
     assert _meaning(one) == _meaning(other) != _meaning(third)
+
+
+def test_a_part_of_our_own_may_be_added_after_the_data_and_says_so(results):
+    claim = a_claim()
+    declare(claim, "cpu", claim.presets["cpu"], results)
+    commit(results)
+    before = declared(claim, results)
+    assert before is not None
+    later = dataclasses.replace(PART, key="later", name="later", primary=False, role="ours", added_later=True)
+    more = dataclasses.replace(claim, parts=lambda preset: [*claim.parts(preset), later])
+    assert status(more, "cpu", claim.presets["cpu"], before.record(), results) == "confirmatory"
+    assert [v.name for v in judge_parts(claim.id, [PART, later], pd.DataFrame({"value": [1.0, 1.1, 1.2]}))] == [
+        PART.name,
+        "later (added after the data)",
+    ]
+    hidden = a_claim(dataclasses.replace(PART, primary=False, role="ours", added_later=True))
+    assert status(hidden, "cpu", claim.presets["cpu"], before.record(), results) == "exploratory", "it was declared"
+    with pytest.raises(ValueError, match="its role is ours"):
+        dataclasses.replace(PART, added_later=True)
