@@ -13,6 +13,7 @@ fig5-size: does a small repeated dataset teach what a larger one does not? (Figu
 fig6: is the attention of a pretrained model sparser on CoT text? (Figures 6 and 7)
 fig6-gsm8k: the same on the problems of GSM8K (Figures 6 and 7)
 fig6-finetune: does fine-tuning on CoT data make attention sparser? (Figure 6, second claim, as an experiment)
+fig6-scratch: are models trained here from scratch sparser if trained on CoT? (Figure 6, second claim, known data)
 fig6-model: is a model trained on CoT data sparser than its base? (Figure 6, second claim, as published)
 fig8: with two layers and two heads, does the first layer retrieve the secret bits? (Figure 8)
 fig9: is there a parity that only CoT teaches? (Figure 9)

@@ -13,12 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from interp.claims.wen2024._pretrained import SMALLEST, WHY_SMALLEST, unit_of
+from interp.claims.wen2024._pretrained import SMALLEST, WHY_SMALLEST, over_problems_and_runs, unit_of
 from interp.claims.wen2024._tuned import ARMS, BASE, FINAL, OTHERS, TEXTS, Table, Tuned
-from interp.core.judging import UNBOUNDED, mean_over
 from interp.core.parts import NotMeasurable, Part, Role
 from interp.statistics import Interval
-from interp.statistics.crossed import crossed_mean
 
 LEARNED = 0.05
 """Nats per token by which the held-out loss must fall for an arm to count as fine-tuned."""
@@ -170,7 +168,7 @@ def _largest(changes: Sequence[tuple[Table, np.ndarray]], level: float) -> Inter
     It is above one if any is, so the lower ends are Bonferroni's.
     """
     strict = 1 - (1 - level) / len(changes)
-    found = [_crossed(values, clusters, at) for at in (level, strict) for values, clusters in changes]
+    found = [over_problems_and_runs(values, clusters, at) for at in (level, strict) for values, clusters in changes]
     for one in found:
         if isinstance(one, NotMeasurable):
             return one
@@ -180,17 +178,6 @@ def _largest(changes: Sequence[tuple[Table, np.ndarray]], level: float) -> Inter
     low = max(one.low for one in lowers)
     method = intervals[0].method + (f", largest of {len(changes)}" if len(changes) > 1 else "")
     return Interval(value, low, high, level, min(one.n for one in intervals), method)
-
-
-def _crossed(changes: Table, clusters: np.ndarray, level: float) -> Interval | NotMeasurable:
-    complete = ~np.isnan(changes).any(1)
-    values, clusters = changes[complete], clusters[complete]
-    n, n_runs = len(np.unique(clusters)), values.shape[1]
-    if min(n, n_runs) < 2:
-        return NotMeasurable(f"{n} templates of problems and {n_runs} training runs; an interval needs two of each")
-    if np.ptp(values) == 0:
-        return mean_over(values[0], level, UNBOUNDED)
-    return crossed_mean(values, level=level, clusters=clusters)
 
 
 def _by_arm(found: Tuned, measure: Measure, dose: int) -> str:

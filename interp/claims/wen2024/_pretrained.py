@@ -14,6 +14,7 @@ from interp.core.contrast import Contrast
 from interp.core.judging import UNBOUNDED, mean_over
 from interp.core.parts import NotMeasurable, Unit
 from interp.statistics import Interval, clustered_mean
+from interp.statistics.crossed import crossed_mean
 
 if TYPE_CHECKING:
     from hf_analysis.models.loading import LoadedModel
@@ -106,6 +107,27 @@ def _mean(
     if np.ptp(values) == 0:  # as many units as clusters agree
         return mean_over(values[first], level, bounds)
     found = clustered_mean(values, clusters, rng=0, level=level)
+    return replace(found, low=max(found.low, bounds[0]), high=min(found.high, bounds[1]))
+
+
+def over_problems_and_runs(
+    values: Float[np.ndarray, "problem run"],
+    clusters: np.ndarray,
+    level: float,
+    bounds: tuple[float, float] = UNBOUNDED,
+) -> Interval | NotMeasurable:
+    """The mean over problems and training runs, with an interval for new templates and new runs.
+
+    A problem that was not measured under every run does not count.
+    """
+    complete = ~np.isnan(values).any(1)
+    values, clusters = values[complete], clusters[complete]
+    n, n_runs = len(np.unique(clusters)), values.shape[1]
+    if min(n, n_runs) < 2:
+        return NotMeasurable(f"{n} templates of problems and {n_runs} training runs; an interval needs two of each")
+    if np.ptp(values) == 0:
+        return mean_over(values[0], level, bounds)
+    found = crossed_mean(values, level=level, clusters=clusters)
     return replace(found, low=max(found.low, bounds[0]), high=min(found.high, bounds[1]))
 
 
