@@ -129,8 +129,8 @@ register(
         },
         finding=(
             "On this model, cutting the answer's attention to all steps costs {answer_steps} nats of the final "
-            "answer, and to its number in them {answer_number_over} more than cutting as many tokens as near does; "
-            "cutting the steps from earlier ones costs {steps_steps} nats per token of later steps' numbers, and "
+            "answer, and to its number wherever it stood before {answer_number_over} more than cutting as many tokens "
+            "as near does; cutting the steps from earlier ones costs {steps_steps} nats per token of later steps' numbers, and "
             "from earlier results {steps_results_over} more than cutting as many tokens as near."
         ),
         deviations=(
