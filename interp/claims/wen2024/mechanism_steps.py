@@ -129,9 +129,9 @@ register(
         },
         finding=(
             "On this model, cutting the answer's attention to all steps costs {answer_steps} nats of the final "
-            "answer, and to its number wherever it stood before {answer_number_over} more than cutting as many tokens "
-            "as near does; cutting the steps from earlier ones costs {steps_steps} nats per token of later steps' numbers, and "
-            "from earlier results {steps_results_over} more than cutting as many tokens as near."
+            "answer, and to its number wherever it stood before {answer_number_over} more than cutting as many "
+            "tokens as near does; cutting the steps from earlier ones costs {steps_steps} nats per token of later "
+            "steps' numbers, and from earlier results {steps_results_over} more than cutting as many tokens as near."
         ),
         deviations=(
             "The paper has no such experiment; it measures Qwen2-7B on GSM8K, which is the paper preset's model and "
