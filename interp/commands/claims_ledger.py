@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interp.core.claim import Claim, find_claims, load_claims
+from interp.core.claim import Claim, Preset, find_claims, load_claims
 from interp.core.published import (
     Published,
     all_published,
     claim_of,
     differences,
     judged_again,
+    published_units,
     read_published,
     refresh,
 )
@@ -87,34 +88,35 @@ def judge_claims(options: "Judge") -> None:
 
 
 def declare_claims(options: "Declare") -> None:
-    """Writes protocols; refuses units that a published run of the same claim has used."""
+    """Writes protocols; refuses units that a published run or another protocol of the same claim has used."""
     from interp.commands.claims import chosen_presets
-    from interp.core.protocol import declare
+    from interp.core.protocol import declare, protocol
 
     if not options.ids:
         raise ValueError("name at least one claim, or all; cotlens claims list shows them")
     claims = find_claims(options.ids)
     presets = chosen_presets(claims, options)
     for claim, preset in zip(claims, presets):
-        _require_fresh(claim, preset, options.results)
+        own = protocol(claim, options.preset, preset)["hash"]
+        _require_fresh(claim, preset, own, options.results)
     for claim, preset in zip(claims, presets):
         print(f"{declare(claim, options.preset, preset, options.results)}")
     print("commit these files before the run begins: cotlens claims run with the same options is then confirmatory")
 
 
-def _require_fresh(claim: Claim, preset, results: Path) -> None:
-    if not (results / claim.id / "judgement.json").is_file():
-        return
-    provenance = read_published(claim.id, results).provenance
-    first = provenance["numbers"].get("first_unit", 0)
-    used = range(first, first + len(provenance["units"]))  # units are seeds or problems, counted from 0
-    n = max(preset.seeds, getattr(preset, "limit", None) or 1)
-    both = range(max(used.start, preset.first_unit), min(used.stop, preset.first_unit + n))
-    if both:
-        raise ValueError(
-            f"{claim.id}: a published run used the units {both.start} to {both.stop - 1} already; "
-            f"declare fresh ones with --first-unit {used.stop} or more"
-        )
+def _require_fresh(claim: Claim, preset: Preset, own: str, results: Path) -> None:
+    """Refuses units of any run that was published, or of another protocol, whether it was run or not."""
+    from interp.core.protocol import declared_units, units_of
+
+    used = published_units(claim.id, results)
+    used += [units for digest, units in declared_units(claim.id, results) if digest != own]
+    mine = units_of(vars(preset))
+    for units in used:
+        if both := range(max(units.start, mine.start), min(units.stop, mine.stop)):
+            raise ValueError(
+                f"{claim.id}: a published run or an earlier protocol used the units {both.start} to {both.stop - 1} "
+                f"already; declare fresh ones with --first-unit {max(one.stop for one in used)} or more"
+            )
 
 
 def simulate_claims(options: "Severity") -> None:

@@ -11,7 +11,9 @@ import ast
 import hashlib
 import json
 import subprocess
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,23 +26,39 @@ RESULTS = Path("results")
 ROOT = Path(__file__).parents[2]
 """The checkout, or where the packages are installed."""
 SHARED = (
-    "interp/statistics",
+    *("probes", "toy_models", "hf_analysis", "interp/statistics"),
     *(f"interp/core/{name}.py" for name in ("claim", "contrast", "judgement", "judging", "parts", "verdict")),
 )
-"""Code that every judge rests on, besides the modules of its own paper."""
+"""Code that every measurement and every judge rests on, besides the modules of its own paper."""
 
 
 def protocol(claim: Claim, preset_name: str, preset: Preset) -> dict[str, Any]:
     """What is declared: everything that decides how rows are made and judged, as plain JSON with its hash."""
-    declared = {
+    declared = {**_test(claim, preset_name, preset), "code": code_hash(claim)}
+    return {**declared, "hash": _digest(declared)}
+
+
+def _test(claim: Claim, preset_name: str, preset: Preset) -> dict[str, Any]:
+    """What is tested, on what; not by which code."""
+    return {
         "claim": claim.id,
         "sentence": claim.sentence,
         "preset": preset_name,
         "numbers": json.loads(json.dumps(asdict(preset))),  # pyright: ignore[reportArgumentType]
         "parts": [part.record() for part in claim.parts(preset) if not part.added_later],
-        "code": code_hash(claim),
     }
-    return {**declared, "hash": _digest(declared)}
+
+
+def units_of(numbers: Mapping[str, Any]) -> range:
+    """The seeds or problems, counted from 0, that a preset of these numbers uses."""
+    first = numbers.get("first_unit", 0)
+    return range(first, first + max(numbers.get("seeds", 1), numbers.get("limit") or 1))
+
+
+def declared_units(claim_id: str, results: Path) -> list[tuple[str, range]]:
+    """The hash of every protocol of a claim, and its units."""
+    found = map(read_json, sorted((results / "protocols" / claim_id).glob("*.json")))
+    return [(one["hash"], units_of(one["numbers"])) for one in found]
 
 
 def protocol_file(results: Path, claim_id: str, digest: str) -> Path:
@@ -90,7 +108,7 @@ def status(claim: Claim, preset_name: str, preset: Preset, declared: dict[str, s
     file = protocol_file(results, claim.id, str(declared.get("hash")))
     if not file.is_file() or _contradicted(file, declared):
         return "exploratory"
-    stored, now = read_json(file), protocol(claim, preset_name, preset)
+    stored, now = read_json(file), _test(claim, preset_name, preset)
     same = all(stored.get(name) == now[name] for name in ("claim", "preset", "numbers", "parts"))
     return "confirmatory" if same and stored.get("hash") == declared.get("hash") else "exploratory"
 
@@ -111,12 +129,13 @@ def code_hash(claim: Claim) -> str:
     modules = {Path(file) for f in functions if (file := inspect.getsourcefile(f)) and Path(file).is_file()}
     own = sorted({file for module in modules for file in module.parent.glob("*.py")})
     shared = [
-        f for name in SHARED for f in ([ROOT / name] if name.endswith(".py") else sorted((ROOT / name).glob("*.py")))
+        f for name in SHARED for f in ([ROOT / name] if name.endswith(".py") else sorted((ROOT / name).rglob("*.py")))
     ]
     mine = [file for file in own if file.name.startswith("_") or file in modules]
     return _digest([_meaning(file) for file in (*mine, *shared)])
 
 
+@cache
 def _meaning(file: Path) -> str:
     """The module's code as Python would write it, without docstrings; a dump of the tree differs between Pythons."""
     tree = ast.parse(file.read_text(encoding="utf-8"))

@@ -72,6 +72,8 @@ def publish(claim: Claim, run: Path, results: Path = RESULTS) -> Published:
         "units": sorted(map(str, table["unit"].unique()), key=_natural),
         **read_provenance(run),
     }
+    if before := [[units.start, units.stop] for units in published_units(claim.id, results)]:
+        provenance["units_before"] = before
     out = results / claim.id
     out.mkdir(parents=True, exist_ok=True)
     write_file(out / "rows.parquet", lambda path: table.to_parquet(path, index=False, compression="zstd"))
@@ -129,6 +131,8 @@ def judged_again(claim: Claim, found: Published, results: Path = RESULTS) -> Rec
     preset = preset_with(claim, name, found.provenance["numbers"])
     known = status(claim, name, preset, found.provenance.get("declaration"), results)
     judgement = claim.judge(found.rows(), preset)
+    if found.record.status == "exploratory":  # there is no way back: what it was compared with is overwritten
+        known = "exploratory"
     published = {v.key for v in found.record.judgement.verdicts}
     new = {part.key for part in claim.parts(preset) if part.added_later} - published
     if differences(found, [v for v in judgement.verdicts if v.key not in new]):  # judged otherwise than published
@@ -187,6 +191,16 @@ def preset_with(claim: Claim, name: str, numbers: Mapping[str, Any]) -> Preset:
             )
         changes[field.name] = then
     return replace(preset, **changes)
+
+
+def published_units(claim_id: str, results: Path) -> list[range]:
+    """The units, seeds or problems counted from 0, of all runs of a claim that were ever published there."""
+    if not (results / claim_id / "judgement.json").is_file():
+        return []
+    provenance = read_published(claim_id, results).provenance
+    first = provenance["numbers"].get("first_unit", 0)
+    earlier = [range(*ends) for ends in provenance.get("units_before", [])]
+    return [*(units for units in earlier if units.start != first), range(first, first + len(provenance["units"]))]
 
 
 def seconds_of(run: Path) -> dict[str, float]:

@@ -151,6 +151,8 @@ def test_a_confirmatory_result_that_another_estimator_judges_is_exploratory(clai
 
     monkeypatch.setattr(published, "status", lambda *_: "confirmatory")
     (found,) = all_published(results)
+    assert judged_again(claim, found, results).status == "exploratory", "once exploratory, always so"
+    found = dataclasses.replace(found, record=dataclasses.replace(found.record, status="confirmatory"))
     assert judged_again(claim, found, results).status == "confirmatory"
     other = dataclasses.replace(PART, estimate=lambda table, level: Interval(9.0, 8.0, 10.0, level, 3))
     changed = dataclasses.replace(claim, parts=lambda preset: [other])
@@ -170,7 +172,15 @@ def test_units_that_were_used_cannot_be_declared_again(results):
     with pytest.raises(ValueError, match="used the units 0 to 2 already; declare fresh ones with --first-unit 3"):
         main(["declare", CLAIM, "--results", str(results)])
     main(["declare", CLAIM, "--first-unit", "3", "--results", str(results)])
+    main(["declare", CLAIM, "--first-unit", "3", "--results", str(results)])  # the same again is no second protocol
     assert len(list((results / "protocols" / CLAIM).glob("*.json"))) == 1
+    with pytest.raises(ValueError, match="an earlier protocol used the units 4 to 5 already"):
+        main(["declare", CLAIM, "--first-unit", "4", "--results", str(results)])
+    provenance = json.loads((results / CLAIM / "provenance.json").read_text())
+    provenance["numbers"]["first_unit"], provenance["units_before"] = 20, [[0, 3]]  # a second run in place of it
+    (results / CLAIM / "provenance.json").write_text(json.dumps(provenance))
+    with pytest.raises(ValueError, match="used the units 0 to 2 already; declare fresh ones with --first-unit 23"):
+        main(["declare", CLAIM, "--results", str(results)])
 
 
 def test_the_card_lists_columns_and_loads(results, tmp_path, monkeypatch):
