@@ -86,7 +86,6 @@ def summary(rows: pd.DataFrame) -> Stages:
 
 def parts(_preset: object) -> list[Part]:
     """Every stage moves the curve out and the last solves the longest length; and what else could explain it."""
-    needs, share = ("ready",), "share of sentences of the longest length with all steps right"
     return [
         precondition(
             "ready",
@@ -95,6 +94,16 @@ def parts(_preset: object) -> list[Part]:
             share_ready,
             _lengths,
         ),
+        *_of_paper(("ready",)),
+        *_controls(("ready",)),
+    ]
+
+
+SHARE = "share of sentences of the longest length with all steps right"
+
+
+def _of_paper(needs: tuple[str, ...]) -> list[Part]:
+    return [
         Part(
             key="rightward",
             name="every stage shifts the curve to longer lengths",
@@ -116,7 +125,7 @@ def parts(_preset: object) -> list[Part]:
             role="paper",
             source="section 7: nearly perfect accuracy, up to L = 160",
             primary=True,
-            quantity=f"{share}, after the last stage",
+            quantity=f"{SHARE}, after the last stage",
             estimate=after,
             direction="above",
             threshold=NEARLY_PERFECT,
@@ -138,6 +147,11 @@ def parts(_preset: object) -> list[Part]:
             unit="seeds",
             needs=needs,
         ),
+    ]
+
+
+def _controls(needs: tuple[str, ...]) -> list[Part]:
+    return [
         Part(
             key="labels",
             name="its own labels are right",
@@ -154,7 +168,7 @@ def parts(_preset: object) -> list[Part]:
             key="more_than_training",
             name="it is more than further training",
             role="control",
-            quantity=f"{share}: after self-training minus after as many steps at length 5",
+            quantity=f"{SHARE}: after self-training minus after as many steps at length 5",
             estimate=more_than_training,
             direction="above",
             threshold=0.0,

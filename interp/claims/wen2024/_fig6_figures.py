@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
-from interp.claims.wen2024._fig6 import COMPARISONS, PERMUTED, difference, summary
+from interp.claims.wen2024._fig6 import difference, summary
+from interp.claims.wen2024._fig6_comparisons import COMPARISONS, PERMUTED
 from interp.claims.wen2024._pretrained import SMALLEST
 from interp.core.contrast import Contrast
 from interp.figures.pretrained import difference_maps, paired_heads, sorted_bars

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._fig6 import COMPARISONS, PERMUTED, Comparison
+from interp.claims.wen2024._fig6_comparisons import COMPARISONS, PERMUTED, Comparison
 from interp.claims.wen2024._pretrained import SMALLEST
 from interp.claims.wen2024._worlds_pretrained import deviations, simulated_entropies
 from interp.core.claim import World

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interp.claims.wen2024._fig6 import COMPARISONS
+from interp.claims.wen2024._fig6_comparisons import COMPARISONS
 from interp.cli import main
 from interp.core.claim import load_claims
 from interp.core.contrast import Side, contrast

@@ -7,7 +7,8 @@ from interp.claims.wen2024 import fig6, fig6_finetune, fig6_model
 from interp.claims.wen2024 import mechanism_sparse_heads as heads
 from interp.claims.wen2024 import mechanism_steps as steps
 from interp.claims.wen2024._ablations import KNOWN, chosen_heads, known_heads, sizes
-from interp.claims.wen2024._fig6 import COMPARISONS, read_by_parts
+from interp.claims.wen2024._fig6 import read_by_parts
+from interp.claims.wen2024._fig6_comparisons import COMPARISONS
 from interp.claims.wen2024._pretrained import by_problem, mean_over_problems
 from interp.claims.wen2024._steps import DISTANCE, FINAL, STEPS
 from interp.claims.wen2024._worlds_pretrained import built_in, simulated_entropies
