@@ -40,7 +40,7 @@ function drawClosing(set) {
   const tokens = first.tokens.slice(-first.closing);
   const heads = by("pt-closing-heads").value === "one" ? `layer ${layer}, head ${head}` : "mean over all heads";
   const [here, there] = [first, second].map((text) => `at token ${text.first + text.tokens.length - text.closing} of ${text.condition}`);
-  by("pt-closing-about").textContent = `The same ${tokens.length} tokens, beginning ${here} and ${there}: ${label}${unit ? ` in ${unit}` : ""}, ${heads}. `
+  by("pt-closing-about").textContent = `The same ${tokens.length} tokens, beginning ${here} and ${there}: ${unit ? `${label} (${unit})` : label}, ${heads}. `
     + `${sparser === "lower" ? "Lower" : "Higher"} values mean attention on fewer tokens; the difference is ${first.condition} − ${second.condition}. One problem: no test, see the maps above.`;
   by("pt-closing-head").replaceChildren(closingRow("th", ["Token", ...[first, second].map((text) => breakable(text.condition)), "difference"]));
   const rows = tokens.map((token, i) => [JSON.stringify(token), values[0][i], values[1][i]]);

@@ -73,7 +73,7 @@ def test_the_closing_sentence_follows_statistic_head_and_texts(open_page, runs):
     assert_close(shown(tab)[1:], expected(runs, "cot_clean", "no_cot", "sink_mass", (2, 1)))
     tab.select_option("#pt-closing-statistic", "effective_keys")
     tab.select_option("#pt-text", "<i>filler</i>")
-    assert "effective number of keys in keys, layer 2, head 1" in tab.inner_text("#pt-closing-about")
+    assert "effective number of keys (keys), layer 2, head 1" in tab.inner_text("#pt-closing-about")
     assert_close(shown(tab)[1:], expected(runs, "<i>filler</i>", "no_cot", "effective_keys", (2, 1)))
 
 
