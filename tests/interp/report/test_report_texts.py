@@ -111,7 +111,7 @@ def test_the_second_text_is_read_with_the_keyboard_too(open_page):
     assert tab.inner_text("#pt-token") == "Point at a token to read its value."
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "dark"), (400, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "dark"), (360, "light")])
 def test_the_table_fits_and_its_numbers_are_whole(open_page, width, scheme):
     tab = open_page(viewport={"width": width, "height": 800}, is_mobile=width < 500, color_scheme=scheme)
     ends = "rows => rows.map(e => [e.getBoundingClientRect().right, e.scrollWidth - e.clientWidth])"
