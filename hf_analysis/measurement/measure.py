@@ -19,7 +19,8 @@ from typing import Any
 import pandas as pd
 
 from hf_analysis.attention.passages import BatchedRecorder, Prepared, Tokenised, prepare, tokenised
-from hf_analysis.measurement.reductions import PassageRows, reduce_problem, token_table
+from hf_analysis.measurement.kept_tokens import token_table
+from hf_analysis.measurement.reductions import PassageRows, reduce_problem
 from hf_analysis.measurement.request import Request
 from hf_analysis.measurement.samples import averaged, keyed, views
 from hf_analysis.measurement.store import Store, fingerprint
@@ -108,7 +109,7 @@ class Measurer:
         if problem in request.kept:
             first = views(found)[0]
             texts = [[self.model.decode([token]) for token in passage.ids] for passage in first]
-            tokens = token_table(problem.id, first, texts)
+            tokens = token_table(self.run, problem.id, first, texts)
         asked = (request.metrics, request.scopes, request.matched)
         each = [reduce_problem(self.run, problem.id, view, *asked) for view in views(found)]
         facts["set_aside"] = sorted({scope for one in each for scope in one.set_aside})

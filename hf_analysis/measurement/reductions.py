@@ -23,8 +23,6 @@ from probes import rows
 from probes.attention.entropy import LENGTH_MATCHED, reduced, with_two_keys
 from probes.attention.statistics import Metric, find_metric
 
-TOKEN_STATISTIC = "normalised_entropy"
-"""What is kept token by token."""
 WINDOW_VALUES = 2**22
 """Values of overlapping windows in memory at once; `nanquantile` takes at most four times as many."""
 Pairs = Collection[frozenset[str]]
@@ -101,7 +99,7 @@ def reduce_problem(
     set_aside = []
     for name in scopes:
         scope = find_scope(name)
-        if scope.identical and not _identical(scope, passages):
+        if scope.identical and not identical(scope, passages):
             set_aside.append(name)
             continue
         for passage in passages:
@@ -110,7 +108,7 @@ def reduce_problem(
     return Reduced(_table(run, unit, cells), tuple(set_aside))
 
 
-def _identical(scope: Scope, passages: Sequence[PassageRows]) -> bool:
+def identical(scope: Scope, passages: Sequence[PassageRows]) -> bool:
     """Whether all passages that have a part in scope have the same tokens there, at least one."""
     parts = [(passage, scope.selection(passage.counts)) for passage in passages]
     tokens = {p.ids[part.tokens.start : part.tokens.stop] for p, part in parts if part is not None}
@@ -199,25 +197,3 @@ def _table(run: str, unit: str, cells: Sequence[Cell]) -> pd.DataFrame:
         value=torch.stack(values).double().numpy().reshape(-1),
         n_tokens=np.repeat(n_tokens, each),
     )
-
-
-def token_table(unit: str, passages: Sequence[PassageRows], texts: Sequence[Sequence[str]]) -> pd.DataFrame:
-    """The normalised entropy of every token, layer and head; the first token, which has none, is left out."""
-    tables = []
-    for passage, tokens in zip(passages, texts):
-        entropy = passage.values[TOKEN_STATISTIC]
-        layer, head, position = np.indices(tuple(entropy.shape)).reshape(3, -1)
-        frame = pd.DataFrame(
-            {
-                "problem": unit,
-                "condition": passage.condition,
-                "layer": layer,
-                "head": head,
-                "position": position,
-                "token": np.asarray(tokens, dtype=object)[position],
-                "part": np.where(position < passage.counts.n_question, "question", "answer"),
-                "value": entropy.double().numpy().reshape(-1),
-            }
-        )
-        tables.append(frame[frame["value"].notna()])
-    return pd.concat(tables, ignore_index=True)

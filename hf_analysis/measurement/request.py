@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hf_analysis.measurement.reductions import TOKEN_STATISTIC
+from hf_analysis.measurement.kept_tokens import TOKEN_STATISTIC
 from hf_analysis.models.generation import Decoding
 from hf_analysis.text.conditions import OWN, find_condition
 from hf_analysis.text.problems import Problem
@@ -84,7 +84,7 @@ class Request:
 
     @cached_property
     def kept(self) -> list[Problem]:
-        """The problems whose per-token entropies are kept."""
+        """The problems whose tokens are kept (`kept_tokens`)."""
         return list(self.problems[: self.keep_tokens])
 
     @property

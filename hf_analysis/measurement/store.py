@@ -2,7 +2,7 @@
 
 out/fingerprint.json             what is measured; a resume that would measure something else is refused
 out/problems/<problem>.parquet   the rows of one finished problem, written whole before the next begins
-out/tokens/<problem>.parquet     its per-token entropies, for the first `keep_tokens` problems
+out/tokens/<problem>.parquet     its values token by token, for the first `keep_tokens` problems
 out/rows.parquet, out/tokens.parquet, out/passages.jsonl, out/generated.jsonl, out/measurement.json    at the end
 
 What the model wrote stands with its rows in the file of the problem, and once more in generated.jsonl: text, tokens,
@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from hf_analysis.measurement.kept_tokens import COLUMNS
 from hf_analysis.measurement.request import PAPER_METRICS, Request
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem, paper_quirks
@@ -113,7 +114,7 @@ class Store:
         if self.request.kept:
             files = [self._file("tokens", problem) for problem in self.request.kept]
             kept = [pd.read_parquet(file) for file in files if file.exists()]  # none of a problem without a text
-            tokens = pd.concat(kept, ignore_index=True) if kept else pd.DataFrame()
+            tokens = pd.concat(kept, ignore_index=True) if kept else pd.DataFrame(columns=list(COLUMNS))
             write_file(self.out / "tokens.parquet", lambda temporary: tokens.to_parquet(temporary, index=False))
         summary: dict[str, Any] = {
             "forwarded_tokens": sum(fact["forwarded_tokens"] for fact in facts),

@@ -91,8 +91,8 @@ class Entropy:
     """Also measure this second model on the same text, and compare the two under every condition."""
     baseline: tuple[Literal["permuted", "untrained"], ...] = ()
     """Also measure models that know nothing, on the same text: the model's weights permuted, or fresh ones."""
-    keep_tokens: int = 0
-    """Keep per-token entropies of this many problems, for the report's token view."""
+    keep_tokens: int = 2
+    """Keep values token by token of this many problems, for the report: two texts of a problem side by side."""
     chat: bool = False
     """Put every question to the model by its chat template, with the instruction to reason; for all conditions."""
     thinking: bool | None = None

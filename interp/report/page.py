@@ -20,7 +20,7 @@ from interp.report.templates import asset, rendered
 from interp.report.toy import toy_data
 from probes.base.atomic import write_text
 
-SCRIPTS = ("page.js", "claims.js", "plots.js", "pretrained.js", "tokens.js", "toy.js", "start.js")
+SCRIPTS = ("page.js", "claims.js", "plots.js", "pretrained.js", "tokens.js", "closing.js", "toy.js", "start.js")
 """In this order, in one function: later ones use the names of earlier ones."""
 
 

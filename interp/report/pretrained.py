@@ -35,8 +35,7 @@ def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
             for name in measured
             for label, part in _data_sets(str(name), table[table["run"] == name])
         ]
-        tokens = run.tokens if len(sets) == 1 else None  # a table of tokens does not say of which model they are
-        found += [(label, run.name, part, tokens) for label, part in sets]
+        found += [(label, run.name, part, _tokens_of(run.tokens, part, sets)) for label, part in sets]
     labels = [label for label, *_ in found]
     sets = [
         _data_set(label if labels.count(label) == 1 else f"{label} ({directory})", part, tokens)
@@ -45,16 +44,29 @@ def pretrained_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
     return sorted(sets, key=lambda one: (len(one["conditions"]) < 2, -len(one["units"])))
 
 
+def _tokens_of(
+    tokens: pd.DataFrame | None, table: pd.DataFrame, sets: Sequence[tuple[str, pd.DataFrame]]
+) -> pd.DataFrame | None:
+    """The tokens of the model that `table` is of; None where they could be of another of the `sets`.
+
+    Tables made before tokens were kept by run do not name it.
+    """
+    name = table["run"].iloc[0]
+    if tokens is None or sum(part["run"].iloc[0] == name for _, part in sets) > 1:
+        return None
+    return tokens[tokens["run"].isin([name, ""] if len(sets) == 1 else [name])]
+
+
 def _metric_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of metrics by head: those of single queries, which toy runs have under the same names, are others."""
     return table[table["metric"].isin(list(known_metrics())) & (table["layer"] >= 0) & (table["query"] < 0)]
 
 
 def _menu(name: str, metric: Metric) -> list[Any]:
-    """What the page needs of a metric: name, label, unit, the ends of its scale, and which of them is sparser."""
+    """What the page needs of a metric: name, label, unit, the ends of its scale, which is sparser, the statistic."""
     statistic = metric.statistic
     high = None if statistic.high is None else float(statistic.high)
-    return [name, metric.label, statistic.unit, float(statistic.low), high, statistic.sparser]
+    return [name, metric.label, statistic.unit, float(statistic.low), high, statistic.sparser, statistic.name]
 
 
 def _data_sets(name: str, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

@@ -23,6 +23,8 @@ from probes import rows
 from probes.base.atomic import read_json
 
 TOKEN_COLUMNS = ("problem", "condition", "layer", "head", "position", "token", "part", "value")
+LATER_TOKEN_COLUMNS = {"run": "", "statistic": "normalised_entropy"}
+"""Columns that older tables of tokens do not have, and what they would say there."""
 
 
 @dataclass(frozen=True)
@@ -179,9 +181,9 @@ def _record(directory: Path) -> dict[str, Any]:
 
 
 def _tokens(directory: Path) -> pd.DataFrame | None:
-    """The tokens of a measurement, or those that the items of a claim kept."""
-    whole = directory / "tokens.parquet"
-    files = [whole] if whole.is_file() else sorted(directory.glob("items/*/tokens.parquet"))
+    """The tokens of a measurement and of the models it was compared with, or those that the items of a claim kept."""
+    places = ("tokens.parquet", "against/tokens.parquet", "baseline_*/tokens.parquet", "items/*/tokens.parquet")
+    files = [file for place in places for file in sorted(directory.glob(place))]
     return pd.concat([_token_table(file) for file in files], ignore_index=True) if files else None
 
 
@@ -193,4 +195,4 @@ def _token_table(file: Path) -> pd.DataFrame:
     missing = [name for name in TOKEN_COLUMNS if name not in found.columns]
     if missing:
         raise ValueError(f"{file} has no column {missing}; a table of tokens has {list(TOKEN_COLUMNS)}")
-    return found
+    return found.assign(**{name: told for name, told in LATER_TOKEN_COLUMNS.items() if name not in found.columns})

@@ -156,6 +156,7 @@ function showHeadView(view) {
   }
   const places = { metric: "metric", scope: "tokens", first: "condition", second: "against", layer: "layer", head: "head" };
   for (const [id, name] of Object.entries(places)) choose(by(`pt-${id}`), view.get(name));
+  followMetric();
   pickHead(Number(by("pt-layer").value), Number(by("pt-head").value));
 }
 
@@ -211,6 +212,7 @@ const keepHead = () => history.replaceState(null, "", headAddress());
 
 function startPretrained() {
   fill(by("pt-model"), data.pretrained.map((set, i) => [i, set.name]), 0);
+  startTokens();  // before the below: what is drawn follows the metric
   by("pt-model").addEventListener("change", choosePretrained);
   for (const id of ["pt-metric", "pt-scope", "pt-first", "pt-second"]) by(id).addEventListener("change", drawPretrained);
   for (const id of ["pt-layer", "pt-head"]) {
@@ -218,6 +220,5 @@ function startPretrained() {
   }
   by("pt-controls").addEventListener("change", keepHead);  // after the above: what was chosen is the address
   views.pretrained = showHeadView;
-  startTokens();
   choosePretrained();
 }

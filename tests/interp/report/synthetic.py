@@ -21,7 +21,11 @@ HOSTILE = (
     "\u2028%{x}&lt;",
 )
 LAYERS, HEADS = 3, 4
-CONDITIONS = ("cot", "no_cot", "shuffled_tokens", "<i>filler</i>")
+CONDITIONS = ("cot", "no_cot", "shuffled_tokens", "<i>filler</i>", "cot_clean")
+CLOSED = ("no_cot", "<i>filler</i>", "cot_clean")
+"""Whose texts end in the same sentence."""
+KEPT = ("normalised_entropy", "sink_mass", "effective_keys")
+"""What is kept of the tokens of that sentence; of the others the first."""
 
 
 def entropy_run(
@@ -46,33 +50,36 @@ def entropy_run(
     n_tokens = np.where(table["condition"] == "no_cot", 7, 100)
     rows.write(directory / "rows.parquet", rows.table(run="tiny", value=value, n_tokens=n_tokens, **table))
     if tokens:
-        _tokens(units[: len(HOSTILE)], layers, heads, conditions[:2], generator).to_parquet(
-            directory / "tokens.parquet"
-        )
+        kept = [name for name in conditions if name in ("cot", *CLOSED)]
+        _tokens(units[: len(HOSTILE)], layers, heads, kept, generator).to_parquet(directory / "tokens.parquet")
     (directory / "fingerprint.json").write_text(json.dumps({"model": "<b>tiny</b>", "conditions": list(conditions)}))
     return directory
 
 
-def _tokens(units: list[str], layers: int, heads: int, conditions: tuple[str, ...], generator) -> pd.DataFrame:
+def _tokens(units: list[str], layers: int, heads: int, conditions: list[str], generator) -> pd.DataFrame:
     tables = []
     for unit in units:
         for condition in conditions:
             words = ["Question", unit, "?", "\n", f"<u>{condition}</u>", unit, "."]
-            layer, head, position = np.indices((layers, heads, len(words))).reshape(3, -1)
-            tables.append(
-                pd.DataFrame(
-                    {
-                        "problem": unit,
-                        "condition": condition,
-                        "layer": layer,
-                        "head": head,
-                        "position": position + 1,
-                        "token": np.asarray(words, dtype=object)[position],
-                        "part": np.where(position < 4, "question", "answer"),
-                        "value": generator.uniform(0, 1, len(layer)),
-                    }
-                )
-            )
+            sentence = [" The", " answer", f" <b>{unit}</b>", "."] if condition in CLOSED else []
+            for statistic, n, low in zip(KEPT, (0, len(words), len(words)), (0, 0, 1)):
+                shape = (layers, heads, len(words) + len(sentence) - n)
+                layer, head, position = np.indices(shape).reshape(3, -1)
+                position += n
+                part = np.digitize(position, [4, len(words)])
+                columns = {
+                    "run": "tiny",
+                    "problem": unit,
+                    "condition": condition,
+                    "statistic": statistic,
+                    "layer": layer,
+                    "head": head,
+                    "position": position + 1,
+                    "token": np.asarray([*words, *sentence], dtype=object)[position],
+                    "part": np.asarray(["question", "answer", "closing"], dtype=object)[part],
+                    "value": generator.uniform(low, 20 * low + 1, len(layer)).astype(np.float32),
+                }
+                tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)
 
 

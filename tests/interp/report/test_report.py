@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hf_analysis.text.scopes import SCOPES
 from interp.claims.wen2024._fig6_comparisons import COMPARISONS
 from interp.cli import main
 from interp.core.claim import load_claims
@@ -22,11 +23,22 @@ from interp.report.board import cards
 from interp.report.pack import visible
 from interp.report.pretrained import BOARD, CONTROLLED, declared_pairs, pretrained_data
 from interp.report.sources import measured_again, read_runs
+from interp.report.tokens import SENTENCE
 from interp.report.toy import toy_data
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS
 from tests.interp.report.elements import Elements
-from tests.interp.report.synthetic import CONDITIONS, HEADS, HOSTILE, LAYERS, entropy_run, plain_toy_run, toy_run
+from tests.interp.report.synthetic import (
+    CLOSED,
+    CONDITIONS,
+    HEADS,
+    HOSTILE,
+    KEPT,
+    LAYERS,
+    entropy_run,
+    plain_toy_run,
+    toy_run,
+)
 from tests.interp.report.test_pack import unpacked
 
 
@@ -175,10 +187,22 @@ def test_the_menu_is_the_registry_and_every_metric_has_its_own_digits(tmp_path):
     rows.write(tmp_path / "rows.parquet", rows.concat([table, more]))
     (one,) = pretrained_data(read_runs([tmp_path]))
     assert [name for name, *_ in one["metrics"]] == [*DEFAULT_METRICS, "effective_keys_mean"]
-    assert one["metrics"][0] == ["min", "minimum of the normalised entropy", "", 0.0, 1.0, "lower"]
-    assert one["metrics"][-1][1:] == ["mean of the effective number of keys", "keys", 1.0, None, "lower"]
+    assert one["metrics"][0][1:] == ["minimum of the normalised entropy", "", 0.0, 1.0, "lower", "normalised_entropy"]
+    assert one["metrics"][-1][1:] == [
+        "mean of the effective number of keys", "keys", 1.0, None, "lower", "effective_keys"
+    ]  # fmt: skip
     assert [of_metric["dtype"] for of_metric in one["values"]] == ["u2"] * 7 + ["f4"]
     assert {one["metrics"][test["metric"]][0] for test in one["tests"]} >= {"effective_keys_mean"}
+
+
+def test_the_menu_of_scopes_is_the_registry_and_unknown_ones_stay(tmp_path):
+    table = rows.read(entropy_run(tmp_path, n_problems=2, tokens=False) / "rows.parquet")
+    some = table[(table["scope"] == "all") & (table["metric"] == "min")]
+    names = [*reversed(SCOPES), "<i>mine</i>"]
+    rows.write(tmp_path / "rows.parquet", rows.concat(some.assign(scope=name) for name in names))
+    (one,) = pretrained_data(read_runs([tmp_path]))
+    assert one["scopes"] == [*SCOPES, "<i>mine</i>"]
+    assert one["scope_labels"] == [*(scope.label for scope in SCOPES.values()), "tokens: <i>mine</i>"]
 
 
 def test_an_unmeasured_problem_is_missing_not_zero(tmp_path):
@@ -238,12 +262,60 @@ def test_problems_of_one_template_are_a_cluster_as_on_the_board(tmp_path):
     assert test["mean"] == pytest.approx([overall.value, overall.low, overall.high], abs=1e-5)
 
 
-def test_tokens_belong_to_a_single_model(tmp_path):
+def texts_of(directory: Path) -> list[int]:
+    """How many texts each model of a run has."""
+    return [len(one["tokens"]["texts"]) for one in pretrained_data(read_runs([directory]))]
+
+
+def test_tokens_belong_to_their_model(tmp_path):
+    everything = 2 * len(HOSTILE)
     measurement(tmp_path, against=False)
-    (one,) = pretrained_data(read_runs([tmp_path]))
-    assert len(one["tokens"]["texts"]) == 2 * len(HOSTILE)
+    assert texts_of(tmp_path) == [everything]
     measurement(tmp_path, against=True)
-    assert [one["tokens"]["texts"] for one in pretrained_data(read_runs([tmp_path]))] == [[], []]
+    assert texts_of(tmp_path) == [everything, 0]
+    (tmp_path / "against").mkdir()
+    tokens = pd.read_parquet(tmp_path / "tokens.parquet")
+    tokens.assign(run="against tiny").to_parquet(tmp_path / "against" / "tokens.parquet")
+    assert texts_of(tmp_path) == [everything, everything]
+
+
+def test_older_tokens_are_shown_where_there_is_one_model_and_have_no_closing_sentence(tmp_path):
+    measurement(tmp_path, against=False)
+    tokens = pd.read_parquet(tmp_path / "tokens.parquet")
+    older = tokens[tokens["statistic"] == KEPT[0]].drop(columns=["run", "statistic"])
+    older = older.assign(part=older["part"].replace("closing", "answer"))
+    older.to_parquet(tmp_path / "tokens.parquet")
+    (one,) = pretrained_data(read_runs([tmp_path]))
+    assert {(text["condition"], len(text["tokens"]), text["closing"]) for text in one["tokens"]["texts"]} == {
+        ("cot", 7, 0),
+        ("no_cot", 11, 0),
+    }
+    assert all(text["sentence"] == {} for text in one["tokens"]["texts"])
+    measurement(tmp_path, against=True)
+    older.to_parquet(tmp_path / "tokens.parquet")
+    assert texts_of(tmp_path) == [0, 0]  # it does not say of which model they are
+
+
+def test_the_closing_sentence_has_every_kept_statistic_of_the_registry(runs):
+    (one,) = pretrained_data(read_runs([runs / "entropy"]))
+    tokens = pd.read_parquet(runs / "entropy" / "tokens.parquet")
+    assert sorted(name for name, *_ in one["tokens"]["statistics"]) == sorted(KEPT)
+    assert ["effective_keys", "effective number of keys", "keys", "lower"] in one["tokens"]["statistics"]
+    for text in one["tokens"]["texts"]:
+        assert text["closing"] == (4 if text["condition"] in CLOSED else 0)
+        assert set(text["sentence"]) == (set(KEPT) if text["closing"] else set())
+        mine = tokens[
+            (tokens["problem"].map(visible) == text["problem"]) & (tokens["condition"] == text["condition"])
+        ]
+        for statistic, values in text["sentence"].items():
+            of = mine[(mine["statistic"] == statistic) & (mine["part"] == "closing")]
+            wanted = of.sort_values(["layer", "head", "position"])["value"]
+            np.testing.assert_allclose(unpacked(values), wanted, atol=1e-4)
+
+
+def test_the_texts_shown_first_are_those_of_the_same_sentence():
+    compared = COMPARISONS["sentence"]
+    assert tuple(dataclasses.replace(side, run=None) for side in (compared.first, compared.second)) == SENTENCE
 
 
 def test_tokens_kept_by_the_items_of_a_claim_are_found(tmp_path):
@@ -257,7 +329,8 @@ def test_tokens_kept_by_the_items_of_a_claim_are_found(tmp_path):
 
 
 def test_too_many_tokens_are_left_out_and_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("interp.report.tokens.MOST_VALUES", 400)  # a problem has 2 texts of 7 tokens and 12 heads
+    # of a problem, 12 heads: 4 texts of 7 tokens, 3 with 4 more, of which every statistic takes two bytes
+    monkeypatch.setattr("interp.report.tokens.MOST_VALUES", 2 * 12 * (4 * 7 + 3 * 4 * (1 + 2 * len(KEPT))))
     (one,) = pretrained_data(read_runs([entropy_run(tmp_path)]))
     assert len({text["problem"] for text in one["tokens"]["texts"]}) == 2
     assert one["tokens"]["left_out"] == len(HOSTILE) - 2
