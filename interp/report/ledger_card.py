@@ -1,5 +1,6 @@
 """What is in `results/`, for whoever loads it? A dataset card, and what the top README shows of it."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,15 +33,15 @@ START, END = "<!-- findings: cotlens claims judge all --write -->", "<!-- end of
 
 HEADLINES = (
     "wen2024/fig6-gsm8k",
+    "wen2024/mechanism-steps",
     "wen2024/mechanism-knockout",
+    "wen2024/mechanism-running-parity",
     "li2024/fig4",
-    "wang2025/fig3-middle",
-    "li2024/fig5",
-    "huang2025/fig5",
-    "wang2025/construction",
     "li2024/fig2",
+    "wang2025/cot-vs-curriculum",
+    "huang2025/fig2",
 )
-"""Claims whose findings open the top README."""
+"""Claims whose findings open the top README, whichever way they went."""
 
 
 def dataset_card(found: Sequence["Published"]) -> str:
@@ -73,7 +74,7 @@ def dataset_card(found: Sequence["Published"]) -> str:
 
 
 def headlines(found: Sequence["Published"], link: str) -> str:
-    """The findings of `HEADLINES` in sentences, and a line for each paper."""
+    """The findings of `HEADLINES` in sentences without their intervals, and a line for each paper."""
     records = {one.record.claim: one.record for one in found}
     lines = []
     for claim_id in HEADLINES:
@@ -81,8 +82,8 @@ def headlines(found: Sequence["Published"], link: str) -> str:
             judgement = records[claim_id].judgement
             page = f"[{claim_id}]({link}{claim_id}/README.md)"
             said = load_claims()[claim_id].sentence
-            concluded = f"**{judgement.conclusion.capitalize()}** ({page}; {judgement.counts})"
-            lines.append(f"- *{said}* {concluded}: {judgement.finding}")
+            estimates = re.sub(r" \[[^][]*\]", "", judgement.finding)
+            lines.append(f"- **{judgement.conclusion.capitalize()}:** *{said}* {estimates} ({page})")
     return "\n".join([*lines, "", paper_lines(found, link)])
 
 
