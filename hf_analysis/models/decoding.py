@@ -19,41 +19,74 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 NAME = "cotlens_grouped"
-ROOM = 64
+ROOM = 128
 """Tokens for which a layer has room when it has to move."""
 _CHANGES_SCORES = ("softcap", "s_aux", "position_bias")
 
 
 class RoomyLayer(DynamicLayer):
-    """A growing layer whose keys and values are views of buffers with room for more."""
+    """A layer whose keys and values are views of buffers with room for more tokens and more rows.
+
+    Of its buffers the first `n_rows` rows and the columns from `start` to `stop` are in use. The rows end together.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__()
+        self.capacity, self.n_rows, self.start, self.stop = capacity, 0, 0, 0
+        self.buffers: list[Tensor] = []
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Appends tokens to every row."""
+        n = key_states.shape[2]
+        self._make_room(0, n)
+        self.stop += n
+        for buffer, new in zip(self.buffers, (key_states, value_states)):
+            buffer[: self.n_rows, :, self.stop - n : self.stop] = new
+        return self._show()
+
+    def join(self, keys: Float[Tensor, "row head key d"], values: Float[Tensor, "row head key d_value"]) -> None:
+        """Appends rows, which end where the others do."""
         if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-            self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
-            self.buffers = [self.keys, self.values]
-        assert self.keys is not None
-        assert self.values is not None
-        self.keys = self._appended(0, self.keys, key_states)
-        self.values = self._appended(1, self.values, value_states)
+            self.lazy_initialization(keys, values)
+            self.buffers = [held.new_zeros(self.capacity, held.shape[1], 0, held.shape[3]) for held in (keys, values)]
+        more = max(0, keys.shape[2] - (self.stop - self.start))
+        self._make_room(more, 0)
+        self.start -= more
+        rows = slice(self.n_rows, self.n_rows + len(keys))
+        for buffer, new in zip(self.buffers, (keys, values)):
+            buffer[rows, :, self.start : self.stop - new.shape[2]] = 0  # nobody reads it, but it has to be finite
+            buffer[rows, :, self.stop - new.shape[2] : self.stop] = new
+        self.n_rows += len(keys)
+        self._show()
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keeps these rows. Only those that change places are copied, so `indices[i]` must not be below i."""
+        for i, source in enumerate(indices.tolist()):
+            if i != source:
+                for buffer in self.buffers:
+                    buffer[i, :, self.start : self.stop] = buffer[source, :, self.start : self.stop]
+        self.n_rows = len(indices)
+        self._show()
+
+    def forget(self, n: int) -> None:
+        """Drops the first `n` columns, which no row reads any more."""
+        self.start += n
+        self._show()
+
+    def _make_room(self, before: int, after: int) -> None:
+        room = self.buffers[0].shape[2]
+        if self.start >= before and self.stop + after <= room:
+            return
+        width = self.stop - self.start
+        for i, old in enumerate(self.buffers):
+            buffer = old.new_zeros(*old.shape[:2], before + width + after + ROOM, old.shape[3])
+            buffer[: self.n_rows, :, before : before + width] = old[: self.n_rows, :, self.start : self.stop]
+            self.buffers[i] = buffer
+        self.start, self.stop = before, before + width
+
+    def _show(self) -> tuple[Tensor, Tensor]:
+        self.keys, self.values = (buffer[: self.n_rows, :, self.start : self.stop] for buffer in self.buffers)
         return self.keys, self.values
-
-    def _appended(self, which: int, held: Tensor, new: Tensor) -> Float[Tensor, "batch head key d"]:
-        n, total = held.shape[2], held.shape[2] + new.shape[2]
-        buffer = self.buffers[which]
-        if held.data_ptr() != buffer.data_ptr() or len(held) != len(buffer) or total > buffer.shape[2]:
-            buffer = new.new_empty(*new.shape[:2], total + ROOM, new.shape[3])  # rows were dropped, or it is full
-            buffer[:, :, :n] = held
-            self.buffers[which] = buffer
-        buffer[:, :, n:total] = new
-        return buffer[:, :, :total]
-
-
-def roomy_cache(model: PreTrainedModel) -> DynamicCache:
-    """The cache that transformers would use, its plain layers replaced; sliding and other layers stay as they are."""
-    cache = DynamicCache(config=model.config)
-    cache.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
-    return cache
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What does a model write? Generation batched over prompts: greedy or sampled, with a cache, until a row is done.
 
-Prompts are padded on the left, here and nowhere else. A row that is done leaves the batch. Every row draws from a
+A row that is done leaves the batch, and the next prompt takes its place. Every row draws from a
 stream of its own, so a text depends on its prompt and its stream, not on the rows beside it, but for rounding: the
 shape of a batch decides the last digits of the logits, so two tokens whose logits agree to rounding may change places
 (a tie: greedy decoding has no reason to take one or the other). The same batch gives the same tokens.
@@ -18,6 +18,10 @@ from hf_analysis.models.loading import LoadedModel
 
 CHAT_ENDS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>")
 """Special tokens that end a turn, which not every generation config names."""
+
+
+BATCH = 16
+"""Texts written at once. Part of what decides their tokens where two logits are equal to rounding, so it is fixed."""
 
 
 @dataclass(frozen=True)
@@ -80,46 +84,52 @@ def continuations(
     streams: Sequence[torch.Generator] | None = None,
     is_done: Callable[[int, list[int]], bool] = lambda place, tokens: False,
     ends: frozenset[int] | None = None,
+    batch: int = BATCH,
 ) -> list[Continuation]:
-    """What the model writes after each prompt, all at once; with a temperature, row i draws from `streams[i]`.
+    """What the model writes after each prompt, `batch` at a time; with a temperature, row i draws from `streams[i]`.
 
     A row ends at one of `ends` (default: `end_tokens`), when `is_done(place, tokens)`, at `max_new_tokens`, or where
     the model's context ends.
     """
-    from hf_analysis.models.decoding import grouped_attention, roomy_cache
+    from hf_analysis.models.decoding import grouped_attention
+    from hf_analysis.models.running import RunningBatch
 
     decoding = decoding or Decoding()
     if decoding.temperature and (streams is None or len(streams) != len(prompts)):
         raise ValueError(f"sampling {len(prompts)} texts needs as many streams, got {len(streams or ())}")
-    rows = [_Row(i, _room(model, len(prompt), decoding.max_new_tokens)) for i, prompt in enumerate(prompts)]
-    found: list[Continuation | None] = [None] * len(prompts)
-    ends, cache = end_tokens(model) if ends is None else ends, roomy_cache(model.model)
-    network: Any = model.model
-    ids, mask = _left_padded(prompts, model.pad, model.device)
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    waiting = [_Row(i, _room(model, len(prompt), decoding.max_new_tokens)) for i, prompt in enumerate(prompts)]
+    found: dict[int, Continuation] = {}
+    ends = end_tokens(model) if ends is None else ends
+    rows: list[_Row] = []
     with grouped_attention(model.model):
-        while True:
-            inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
-            logits = network(**inputs, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
-            chosen = _chosen(logits, decoding, None if streams is None else [streams[row.place] for row in rows])
-            kept = []
-            for i, (row, token) in enumerate(zip(rows, chosen.tolist())):
+        running = RunningBatch(model, batch, prompts)
+        while rows or waiting:
+            logits = [running.step(torch.tensor([row.tokens[-1] for row in rows], device=model.device))] if rows else []
+            joining, waiting = waiting[: running.room], waiting[running.room :]
+            if joining:
+                order, first = running.join([prompts[row.place] for row in joining])
+                rows += [joining[i] for i in order]
+                logits.append(first)
+            own = None if streams is None else [streams[row.place] for row in rows]
+            for row, token in zip(rows, _chosen(torch.cat(logits), decoding, own).tolist()):
                 ended = token in ends
                 if not ended:
                     row.tokens.append(token)
                     ended = is_done(row.place, row.tokens)
                 if ended or len(row.tokens) >= row.limit:
                     found[row.place] = Continuation(tuple(row.tokens), ended)
-                else:
-                    kept.append(i)
-            if not kept:
-                return [one for one in found if one is not None]
-            ids, positions = chosen[:, None], positions[:, -1:] + 1
+            kept = _closed_up([row.place not in found for row in rows])
             if len(kept) < len(rows):
-                rows, where = [rows[i] for i in kept], torch.tensor(kept, device=model.device)
-                ids, mask, positions = ids[where], mask[where], positions[where]
-                cache.batch_select_indices(where)
-            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+                rows = [rows[i] for i in kept]
+                running.keep(kept)
+    return [found[place] for place in range(len(prompts))]
+
+
+def _closed_up(stays: Sequence[bool]) -> list[int]:
+    """The rows that stay, the last of them in the places of those that leave: so few have to move."""
+    kept = [i for i, stay in enumerate(stays) if stay]
+    late = [i for i in kept if i >= len(kept)]
+    return [i if stays[i] else late.pop() for i in range(len(kept))]
 
 
 def _room(model: LoadedModel, n_prompt: int, limit: int) -> int:
@@ -130,16 +140,6 @@ def _room(model: LoadedModel, n_prompt: int, limit: int) -> int:
             f"a prompt of {n_prompt} tokens leaves no room to write in; {model.name} takes 1 to {model.max_tokens}"
         )
     return room
-
-
-def _left_padded(
-    prompts: Sequence[Sequence[int]], pad: int, device: torch.device
-) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
-    """The prompts with their ends aligned, and which of the tokens are theirs."""
-    longest = max(map(len, prompts))
-    ids = [[pad] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
-    mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
-    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
 def _chosen(
