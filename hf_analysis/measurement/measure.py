@@ -24,11 +24,11 @@ from hf_analysis.measurement.reductions import PassageRows, reduce_problem
 from hf_analysis.measurement.request import Request
 from hf_analysis.measurement.samples import averaged, keyed, views
 from hf_analysis.measurement.store import Store, fingerprint
-from hf_analysis.models.generation import Decoding
+from hf_analysis.models.generation import BATCH, Decoding
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.chat import in_chat
 from hf_analysis.text.conditions import Context
-from hf_analysis.text.own import BATCH, own_texts
+from hf_analysis.text.own import own_texts
 from hf_analysis.text.problems import Problem
 from probes import rows
 

@@ -1,9 +1,10 @@
-"""How does one step of generation read its cache once? Keys with room to grow, and attention without copies.
+"""How does one step of generation read its cache and its weights once? Buffers with room, no copies, small products.
 
 transformers' own cache copies all keys and values at every step to append one, and its SDPA attention repeats them
 for every query head of a group wherever there is a mask, which left padding needs. With many rows that is more memory
 to move than the weights. Here a layer's keys stand in a buffer with room, and the query heads that share a key/value
-head become the queries of one call.
+head become the queries of one call. The logits of a few rows are computed a part of the vocabulary at a time,
+which the processor's cache holds: in one product they take a fifth to a quarter longer.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from transformers import AttentionInterface, DynamicCache, PreTrainedModel
+from transformers import AttentionInterface, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
@@ -21,6 +22,8 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 NAME = "cotlens_grouped"
 ROOM = 128
 """Tokens for which a layer has room when it has to move."""
+PART = 4 * 2**20
+"""Bytes of output embeddings that are multiplied at a time."""
 _CHANGES_SCORES = ("softcap", "s_aux", "position_bias")
 
 
@@ -103,6 +106,21 @@ def grouped_attention(model: PreTrainedModel) -> Iterator[None]:
         yield
     finally:
         model.set_attn_implementation(before)
+
+
+@contextmanager
+def split_logits(model: PreTrainedModel) -> Iterator[None]:
+    """Within, the logits are computed a part of the vocabulary at a time, on a CPU."""
+    head: Any = model.get_output_embeddings()
+    if type(head) is not torch.nn.Linear or head.bias is not None or head.weight.device.type != "cpu":
+        yield
+        return
+    parts = head.weight.split(max(1, PART // (head.in_features * head.weight.itemsize)))
+    head.forward = lambda hidden: torch.cat([torch.nn.functional.linear(hidden, part) for part in parts], dim=-1)
+    try:
+        yield
+    finally:
+        del head.forward  # of the instance: that of its class is back
 
 
 def _attention(

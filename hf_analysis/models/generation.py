@@ -1,9 +1,8 @@
 """What does a model write? Generation batched over prompts: greedy or sampled, with a cache, until a row is done.
 
-A row that is done leaves the batch, and the next prompt takes its place. Every row draws from a
-stream of its own, so a text depends on its prompt and its stream, not on the rows beside it, but for rounding: the
-shape of a batch decides the last digits of the logits, so two tokens whose logits agree to rounding may change places
-(a tie: greedy decoding has no reason to take one or the other). The same batch gives the same tokens.
+A row that is done leaves the batch, and the next prompt takes its place. Every row draws from a stream of its own, so
+a text depends on its prompt and its stream, not on the rows beside it, but for rounding: the shape of a batch decides the last digits of the logits, so two tokens whose logits agree to rounding may change places
+(a tie: greedy decoding has no reason to take one or the other). The same prompts give the same tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -91,7 +90,7 @@ def continuations(
     A row ends at one of `ends` (default: `end_tokens`), when `is_done(place, tokens)`, at `max_new_tokens`, or where
     the model's context ends.
     """
-    from hf_analysis.models.decoding import grouped_attention
+    from hf_analysis.models.decoding import grouped_attention, split_logits
     from hf_analysis.models.running import RunningBatch
 
     decoding = decoding or Decoding()
@@ -101,10 +100,12 @@ def continuations(
     found: dict[int, Continuation] = {}
     ends = end_tokens(model) if ends is None else ends
     rows: list[_Row] = []
-    with grouped_attention(model.model):
+    with grouped_attention(model.model), split_logits(model.model):
         running = RunningBatch(model, batch, prompts)
         while rows or waiting:
-            logits = [running.step(torch.tensor([row.tokens[-1] for row in rows], device=model.device))] if rows else []
+            logits = (
+                [running.step(torch.tensor([row.tokens[-1] for row in rows], device=model.device))] if rows else []
+            )
             joining, waiting = waiting[: running.room], waiting[running.room :]
             if joining:
                 order, first = running.join([prompts[row.place] for row in joining])

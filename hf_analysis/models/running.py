@@ -34,9 +34,10 @@ class RunningBatch:
         self.model, self.capacity = model, capacity
         self.mask = torch.zeros(0, 0, dtype=torch.long, device=model.device)
         self.cache, self._shared = self._own_cache(), self._own_cache()
-        self.keeps_all = all(type(layer) is DynamicLayer for layer in self.cache.layers)
+        self.keeps_all = {type(layer) for layer in self.cache.layers} == {DynamicLayer}
+        self._layers = [RoomyLayer(capacity) for _ in self.cache.layers] if self.keeps_all else []
         if self.keeps_all:
-            self.cache.layers = [RoomyLayer(capacity) for _ in self.cache.layers]
+            self.cache.layers = [*self._layers]
         self.n_shared = _n_shared(prompts) if self.keeps_all else 0
         if self.n_shared:
             self._read([prompts[0][: self.n_shared]], self._shared, 0)
@@ -62,14 +63,16 @@ class RunningBatch:
         found = []
         for start in range(0, len(times), READ_AT_ONCE):
             part = list(times)[start : start + READ_AT_ONCE]
-            cache = copy.deepcopy(self._shared)
+            cache: Any = copy.deepcopy(self._shared)
             cache.batch_repeat_interleave(len(part))
             mask, logits = self._read(part, cache, self.n_shared)
-            rows = torch.tensor([i for i, prompt in enumerate(part) for _ in range(times[prompt])], device=mask.device)
+            rows = torch.tensor(
+                [i for i, prompt in enumerate(part) for _ in range(times[prompt])], device=mask.device
+            )
             if len(rows) > len(part):
                 cache.batch_select_indices(rows)
-            for layer, read in zip(self.cache.layers, cache.layers):
-                layer.join(read.keys, read.values)  # pyright: ignore[reportAttributeAccessIssue]
+            for layer, read in zip(self._layers, cache.layers):
+                layer.join(read.keys, read.values)
             width = max(self.mask.shape[1], mask.shape[1])
             self.mask = torch.cat([_widened(self.mask, width), _widened(mask[rows], width)])
             found.append(logits[rows])
@@ -83,8 +86,8 @@ class RunningBatch:
         if self.keeps_all:
             unread = int(self.mask.any(0).long().argmax()) if rows else self.mask.shape[1]
             self.mask = self.mask[:, unread:]
-            for layer in self.cache.layers:
-                layer.forget(unread)  # pyright: ignore[reportAttributeAccessIssue]
+            for layer in self._layers:
+                layer.forget(unread)
 
     def _own_cache(self) -> DynamicCache:
         return DynamicCache(config=self.model.model.config)

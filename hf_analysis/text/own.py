@@ -23,8 +23,6 @@ from probes.base.streams import torch_stream
 OUTCOMES = ("right", "wrong", "truncated", "unparsable", "empty")
 CUE = "\nSolution: Let's think step by step."
 """After less of a cue the built-in model ends most texts at once."""
-BATCH = 16
-"""Texts written at once. Part of what decides their tokens where two logits are equal to rounding, so it is fixed."""
 _TAIL = 96  # tokens in which a stated answer is looked for while a text is being written
 _STATED = (
     r"\b(?i:answer)\s+is\b[^\n]*?(?:\d|\b[A-E]\b)[^\n]*?(?:[.!](?=\s{end})|(?=\n))"  # 3.5 has no end after its 3
@@ -60,24 +58,23 @@ def own_texts(
     cue_tokens = list(model.tokenizer(cue, add_special_tokens=False)["input_ids"]) if cue else []
     asked = [(problem, sample) for problem in problems for sample in range(decoding.samples)]
     found: dict[str, list[OwnText]] = {problem.id: [] for problem in problems}
-    for start in range(0, len(asked), BATCH):
-        part = asked[start : start + BATCH]
-        prompts = [model.encode(problem.question) + cue_tokens for problem, _ in part]
-        streams = None
-        if decoding.temperature:
-            streams = [torch_stream(seed, f"generated {problem.id} sample {sample}") for problem, sample in part]
+    streams = None
+    if decoding.temperature:
+        streams = [torch_stream(seed, f"generated {problem.id} sample {sample}") for problem, sample in asked]
 
-        def is_done(place: int, tokens: list[int], part: Sequence[tuple[Problem, int]] = part) -> bool:
-            if not _STATED_FOR_SURE.search(model.decode(tokens[-_TAIL:])):
-                return False
-            return not _is_thinking(part[place][0].question + cue + model.decode(tokens))
+    def is_done(place: int, tokens: list[int]) -> bool:
+        if not _STATED_FOR_SURE.search(model.decode(tokens[-_TAIL:])):
+            return False
+        return not _is_thinking(asked[place][0].question + cue + model.decode(tokens))
 
-        try:
-            written = continuations(model, prompts, decoding, streams, is_done)
-        except ValueError as error:
-            raise ValueError(f"problems {part[0][0].id} to {part[-1][0].id}: {error}") from error
-        for (problem, sample), one in zip(part, written):
-            found[problem.id].append(_own_text(model, problem, sample, cue, cue_tokens, one))
+    try:
+        written = continuations(
+            model, [model.encode(problem.question) + cue_tokens for problem, _ in asked], decoding, streams, is_done
+        )
+    except ValueError as error:
+        raise ValueError(f"problems {problems[0].id} to {problems[-1].id}: {error}") from error
+    for (problem, sample), one in zip(asked, written):
+        found[problem.id].append(_own_text(model, problem, sample, cue, cue_tokens, one))
     return found
 
 

@@ -107,8 +107,10 @@ def _generate(threads: int) -> list[dict]:
     for record in _shown(generate.run(threads=threads), records):
         speeds = ", ".join(f"{name} {value:.1f}" for name, value in record["tokens_per_second"].items())
         bar = f"bar {record['bar']:g}x {'reached' if record['reached'] else 'MISSED'}"
-        place = f"{record['rows']} problems, {record['new_tokens']} tokens each"
+        place = f"{record['rows']} problems, {record['new_tokens']} tokens each, {record['turns']} turns"
         print(f"  {place}: tokens/s {speeds}  {record['ratio']:.2f}x  ({bar})", flush=True)
+        load = "" if record["load_average"] is None else f"; load average {record['load_average']:.1f}"
+        print(f"  in processor time {record['cpu_ratio']:.2f}x{load}", flush=True)
     return records
 
 

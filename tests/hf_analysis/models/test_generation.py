@@ -24,6 +24,15 @@ def alone(model: LoadedModel, prompt: list[int], n: int) -> list[int]:
     return [token for token in made[0, len(prompt) :].tolist() if token != ends]
 
 
+def unending(model: LoadedModel, prompt: list[int], n: int) -> list[int]:
+    """Greedy tokens, each from a pass over everything before it: no cache, no padding, no end."""
+    ids, network = list(prompt), model.model
+    for _ in range(n):
+        with torch.inference_mode():
+            ids.append(int(network(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+    return ids[len(prompt) :]
+
+
 def streams(n: int, seed: int = 0) -> list[torch.Generator]:
     return [torch_stream(seed, f"row {i}") for i in range(n)]
 
@@ -53,6 +62,17 @@ def test_rows_end_one_by_one_and_the_others_go_on_as_if_alone(llama):
         assert one.complete
 
 
+def test_rows_that_take_the_places_of_others_go_on_as_if_alone(architecture, tokenizer):
+    """Two at a time, with a common beginning, an equal prompt, one longer than all before, and different ends."""
+    model = LoadedModel(architecture, build(architecture), tokenizer)
+    prompts = [model.encode("The answer is 12. " + text) for text in (*TEXTS, TEXTS[0], "She " * 40)]
+    limits = [3, 17, 1, 12, 9, 20]
+    done = {"ends": frozenset(), "is_done": lambda place, tokens: len(tokens) == limits[place]}
+    found = continuations(model, prompts, Decoding(max_new_tokens=30), batch=2, **done)
+    for one, prompt, limit in zip(found, prompts, limits):
+        assert list(one.tokens) == unending(model, prompt, limit)
+
+
 def test_an_end_token_ends_a_row_and_the_limit_cuts_it_off(tokenizer):
     model = LoadedModel("ends", build("llama"), tokenizer)
     prompt = model.encode(TEXTS[0])
@@ -70,6 +90,12 @@ def test_a_sampled_text_depends_on_its_stream_and_not_on_its_company(llama):
     together = continuations(llama, prompts, decoding, streams(4))
     for i, prompt in enumerate(prompts):
         assert continuations(llama, [prompt], decoding, streams(4)[i : i + 1]) == [together[i]]
+    assert continuations(llama, prompts, decoding, streams(4), batch=2) == together
+    backwards = continuations(
+        llama, prompts[::-1] + prompts[:1], decoding, [*streams(4)[::-1], streams(5)[4]], batch=3
+    )
+    assert backwards[:4] == together[::-1]
+    assert backwards[4] != together[0]  # the same prompt and another stream
     assert together != continuations(llama, prompts, decoding, streams(4, seed=1))
 
 

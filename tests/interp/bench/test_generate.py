@@ -11,3 +11,5 @@ def test_the_contenders_write_the_same_tokens():
     assert record["reached"] == (record["ratio"] >= record["bar"])
     assert set(record["tokens_per_second"]) == {"batched", "one at a time"}
     assert min(record["tokens_per_second"].values()) > 0
+    assert record["threads"] == 1
+    assert record["cpu_ratio"] > 0
