@@ -111,12 +111,12 @@ def grouped_attention(model: PreTrainedModel) -> Iterator[None]:
 @contextmanager
 def split_logits(model: PreTrainedModel) -> Iterator[None]:
     """Within, the logits are computed a part of the vocabulary at a time, on a CPU."""
-    head: Any = model.get_output_embeddings()
+    head = model.get_output_embeddings()
     if type(head) is not torch.nn.Linear or head.bias is not None or head.weight.device.type != "cpu":
         yield
         return
     parts = head.weight.split(max(1, PART // (head.in_features * head.weight.itemsize)))
-    head.forward = lambda hidden: torch.cat([torch.nn.functional.linear(hidden, part) for part in parts], dim=-1)
+    head.forward = lambda input: torch.cat([torch.nn.functional.linear(input, part) for part in parts], dim=-1)
     try:
         yield
     finally:

@@ -1,8 +1,9 @@
 """What does a model write? Generation batched over prompts: greedy or sampled, with a cache, until a row is done.
 
 A row that is done leaves the batch, and the next prompt takes its place. Every row draws from a stream of its own, so
-a text depends on its prompt and its stream, not on the rows beside it, but for rounding: the shape of a batch decides the last digits of the logits, so two tokens whose logits agree to rounding may change places
-(a tie: greedy decoding has no reason to take one or the other). The same prompts give the same tokens.
+a text depends on its prompt and its stream, not on the rows beside it, but for rounding: the shape of a batch decides
+the last digits of the logits, so two tokens whose logits agree to rounding may change places (a tie: greedy decoding
+has no reason to take one or the other). The same prompts in the same order give the same tokens.
 """
 
 from collections.abc import Callable, Sequence

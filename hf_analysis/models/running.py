@@ -9,6 +9,7 @@ own cache, and takes new rows when all have left.
 import copy
 from collections import Counter
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -37,8 +38,9 @@ class RunningBatch:
         self.keeps_all = {type(layer) for layer in self.cache.layers} == {DynamicLayer}
         self._layers = [RoomyLayer(capacity) for _ in self.cache.layers] if self.keeps_all else []
         if self.keeps_all:
-            self.cache.layers = [*self._layers]
-        self.n_shared = _n_shared(prompts) if self.keeps_all else 0
+            self.cache.layers[:] = self._layers
+        placed = "position_ids" in signature(model.model.forward).parameters  # else a gap would count as distance
+        self.n_shared = _n_shared(prompts) if self.keeps_all and placed else 0
         if self.n_shared:
             self._read([prompts[0][: self.n_shared]], self._shared, 0)
 

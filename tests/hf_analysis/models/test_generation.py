@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import GenerationConfig
+from transformers import BloomConfig, GenerationConfig, MptConfig
 
 from hf_analysis.models.generation import Decoding, continuations, sampled
 from hf_analysis.models.loading import LoadedModel
 from probes.base.streams import torch_stream
-from tests.hf_analysis.tiny_models import build
+from tests.hf_analysis.tiny_models import CONFIGS, build
 
 TEXTS = ["She has 3 apples.", "Two", "The answer is 12. She buys 4 more apples and has", "A pen costs"]
 
@@ -62,9 +62,16 @@ def test_rows_end_one_by_one_and_the_others_go_on_as_if_alone(llama):
         assert one.complete
 
 
-def test_rows_that_take_the_places_of_others_go_on_as_if_alone(architecture, tokenizer):
+ALIBI = [  # positions that are distances: from the mask, and from the columns themselves
+    BloomConfig(vocab_size=300, hidden_size=48, n_layer=3, n_head=4),
+    MptConfig(vocab_size=300, d_model=48, n_layers=3, n_heads=4),
+]
+
+
+@pytest.mark.parametrize("config", [*CONFIGS.values(), *ALIBI], ids=lambda config: config.model_type)
+def test_rows_that_take_the_places_of_others_go_on_as_if_alone(config, tokenizer):
     """Two at a time, with a common beginning, an equal prompt, one longer than all before, and different ends."""
-    model = LoadedModel(architecture, build(architecture), tokenizer)
+    model = LoadedModel("tiny", build(config), tokenizer)
     prompts = [model.encode("The answer is 12. " + text) for text in (*TEXTS, TEXTS[0], "She " * 40)]
     limits = [3, 17, 1, 12, 9, 20]
     done = {"ends": frozenset(), "is_done": lambda place, tokens: len(tokens) == limits[place]}
