@@ -9,8 +9,8 @@ eager           transformers' eager attention with `output_attentions`, reduced 
 transformerlens `run_with_cache` restricted to attention patterns, reduced to entropies
 
 Nobody computes logits but TransformerLens, which always does. All but the first also reduce to each head's
-minimum, [layer, head]. Memory is the process's peak resident size during one pass. The usual ways take several
-times as long as the rest, so they have fewer rounds.
+minimum, [layer, head]. Memory is the process's peak resident size during a first pass. The usual ways take several
+times as long as the rest, so they have fewer rounds; of the longest text the first pass is the only one.
 """
 
 import copy
@@ -75,11 +75,11 @@ def _one_length(
     length = ids.shape[1]
     long = length > SLOW_PEERS_UP_TO
     compared = ours if long else ours | peers
-    peaks = {name: _peak_memory(contender, ids) for name, contender in compared.items()}  # also a first call at T
-    rounds = {name: 1 if long else repeats for name in ours}
-    rounds |= {name: min(repeats, max(1, PEER_TOKENS // length)) for name in compared if name in peers}
-    times = _rounds(compared, ids, rounds)
-    return [_record(name, length, times, peaks) for name in times]
+    passes = {name: _first_pass(contender, ids) for name, contender in compared.items()}
+    peaks = {name: peak for name, (_, peak) in passes.items()}
+    rounds = {name: repeats if name in ours else min(repeats, max(1, PEER_TOKENS // length)) for name in compared}
+    times = {name: [seconds] for name, (seconds, _) in passes.items()} if long else _rounds(compared, ids, rounds)
+    return [_record(name, length, times, peaks) for name in compared]
 
 
 def _record(name: str, length: int, times: dict[str, list[float]], peaks: dict[str, int | None]) -> dict[str, Any]:
@@ -170,14 +170,18 @@ def _minima(pattern: Float[Tensor, "1 head query key"]) -> Float[Tensor, "1 head
     return minimum(normalised_entropy(row_entropy(pattern), causal_visible(pattern.shape[-1])))
 
 
-def _peak_memory(contender: Contender, ids: Tensor) -> int | None:
-    """Peak resident bytes during one call, on Linux: the kernel's high-water mark, reset before the call."""
+def _first_pass(contender: Contender, ids: Tensor) -> tuple[float, int | None]:
+    """Seconds of one call, and on Linux its peak resident bytes: the kernel's high-water mark, reset before it."""
     status = Path("/proc/self/status")
-    if sys.platform != "linux" or not status.exists():
-        return None
+    known = sys.platform == "linux" and status.exists()
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")
+    if known:
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    start = time.perf_counter()
     contender(ids)
+    seconds = time.perf_counter() - start
+    if not known:
+        return seconds, None
     line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
+    return seconds, int(line.split()[1]) * 1024
