@@ -96,7 +96,12 @@ def _is_answer(text: str, named: bool) -> bool:
 
 def _usual(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     """The first of these columns that has something in it."""
-    return next((name for name in names if record.get(name) is not None), None)
+    return next((name for name in names if not _is_gap(record.get(name))), None)
+
+
+def _is_gap(value: Any) -> bool:
+    """Whether a cell of a table is empty: nothing, a blank text as CSV has it, an empty list, not a number."""
+    return not value.strip() if isinstance(value, str) else value is None or value == [] or value != value
 
 
 def _text(record: Mapping[str, Any], name: str, role: str) -> str:

@@ -146,6 +146,10 @@ LAYOUTS = [
     ({"q": "How many?", "a": "One.\n#### 1"}, {"question": "q", "answer": "a"}, "One.\n#### 1", "1"),
     ({"q": "How many?", "a": "a few"}, {"question": "q", "answer": "a"}, "", "a few"),
     ({"question": "How many?", "rationale": "One.\nAnswer: B", "correct": "B"}, {}, "One.\nAnswer: B", "B"),
+    ({"question": "", "problem": "How many?", "answer": "7"}, {}, "", "7"),
+    ({"question": "How many?", "solution": " ", "rationale": "One.", "answer": "", "correct": "B"}, {}, "One.", "B"),
+    ({"question": "How many?", "solution": "\\boxed{7}", "answer": ""}, {}, "\\boxed{7}", "7"),
+    ({"question": "How many?", "completion": [], "answer": float("nan"), "correct": 7}, {}, "", "7"),
 ]
 
 
@@ -176,6 +180,15 @@ def test_every_kind_of_file_gives_the_same_problems(tmp_path):
     assert all(one == found[0] for one in found)
     (tmp_path / "d.json").write_text(json.dumps({"version": 1, "data": table}))
     assert load_problems(str(tmp_path / "d.json")) == found[0]
+
+
+def test_gaps_of_a_csv_are_filled_from_the_next_usual_column(tmp_path):
+    (tmp_path / "d.csv").write_text("question,solution,rationale,answer\nHow many?,,One.,1\nHow much?,Two.,,2\n")
+    found = load_problems(str(tmp_path / "d.csv"))
+    assert [(p.question, p.solution, p.answer) for p in found] == [
+        ("How many?", "One.", "1"),
+        ("How much?", "Two.", "2"),
+    ]
 
 
 @pytest.mark.parametrize(
