@@ -8,7 +8,7 @@ exclude one another, and stops long parses with a signal, which only a main thre
 
 import re
 
-from hf_analysis.text.values import VALUE, plain_answer, plain_number, plain_value, tidied
+from hf_analysis.text.values import VALUE, plain_answer, plain_value, tidied
 
 MARKER = "####"
 _BOXES = ("\\boxed", "\\fbox")
@@ -42,7 +42,7 @@ def final_answer(solution: str) -> str:
     """
     if MARKER in solution:
         after = solution.rsplit(MARKER, 1)[1].strip()
-        stated = plain_number(after) or plain_answer(after)
+        stated = plain_answer(after)
         if not stated or len(after.splitlines()) > 1:
             raise ValueError(f"the text after '{MARKER}' is {after[:40]!r}, expected an answer on one line")
     else:

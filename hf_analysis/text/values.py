@@ -44,7 +44,7 @@ _TIDY = [(re.compile(pattern), replacement) for pattern, replacement in _REPLACE
 
 
 def plain_number(text: str) -> str | None:
-    """`text` as a plain number ("$70,000." is "70000"), or None if it is not one number."""
+    """`text` as a plain number, percent left out ("$70,000." is "70000"), or None if it is not one number."""
     text = re.sub(r"[.\s%]+$", "", text.strip())
     if not re.search(r"\d", text) or not re.fullmatch(_NUMBER, text, flags=re.ASCII):
         return None
@@ -84,8 +84,8 @@ def plain_value(found: str) -> str:
 def plain_answer(text: str) -> str:
     """An answer in plain form: a number, fraction, percentage, option letter, several of these, or a tidied text."""
     number = plain_number(text)
-    if number is not None and "%" not in text:
-        return number
+    if number is not None:
+        return number + ("%" if "%" in text else "")
     tidy = re.sub(r"[.\s]+$", "", " ".join(tidied(text).split()))
     letter = _LETTER.fullmatch(tidy)
     if letter is not None:

@@ -286,7 +286,8 @@ def test_a_fraction_equals_its_decimal(value):
 @pytest.mark.parametrize(
     ("solution", "answer"),
     [
-        ("#### 3\nno, wait\n#### 4", "4"), ("x\n#### 12%", "12"), ("x\n#### 5/2", "5/2"), ("x\n#### four", "four"),
+        ("#### 3\nno, wait\n#### 4", "4"), ("x\n#### 12%", "12%"), ("x\n#### +1,000.5 %.", "1000.5%"),
+        ("x\n#### 5/2", "5/2"), ("x\n#### four", "four"),
         ("x\n#### 3 apples", "3 apples"), (r"so $\boxed{\frac{5}{2}}$, in 3 steps", "5/2"), (r"\boxed{x^2}", "x^2"),
         ("Easy. The answer is 72.", "72"), ("Easy.\nAnswer: B", "B"),
     ],
@@ -310,9 +311,5 @@ def test_annotations_are_removed_and_nothing_else():
 
 
 def test_plain_answers():
-    assert [plain_answer(text) for text in ("$70,000.", "(b)", " 2  1/2 ", "Paris.")] == [
-        "70000",
-        "B",
-        "5/2",
-        "Paris",
-    ]
+    texts = ("$70,000.", "(b)", " 2  1/2 ", "Paris.", "+12%", "−1,000.50 %.", "12\\%")
+    assert [plain_answer(text) for text in texts] == ["70000", "B", "5/2", "Paris", "12%", "-1000.50%", "12%"]

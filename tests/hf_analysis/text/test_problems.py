@@ -135,6 +135,8 @@ LAYOUTS = [
     ),
     ({"question": "How many?", "answer": "7"}, {}, "", "7"),
     ({"question": "How many?", "answer": 7}, {}, "", "7"),
+    ({"question": "How many?", "answer": "1,000.50%"}, {}, "", "1000.50%"),
+    ({"question": "How many?", "answer": "An eighth.\n#### 12.5%"}, {}, "An eighth.\n#### 12.5%", "12.5%"),
     ({"question": "How many?", "answer": "1 1/2"}, {}, "", "3/2"),
     ({"question": "How many?", "solution": "By train.", "answer": "To Paris."}, {}, "By train.", "To Paris"),
     (
