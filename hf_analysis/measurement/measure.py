@@ -99,10 +99,10 @@ class Measurer:
         facts = {"forwarded_tokens": 0, "unshared_tokens": 0, "layout": "no text", "paths": []}
         if item is not None:
             facts = {**item.facts(), "paths": self.recorder.computations}
+        present = () if item is None else tuple(map(keyed, item.conditions))
+        facts["left_out"] = [name for name in request.conditions if name not in present]
         if request.own:
-            texts = self.context.own[problem.id]
-            missing = [name for name in request.own if item is None or name not in map(keyed, item.conditions)]
-            facts |= {"generated": [text.record() for text in texts], "left_out": missing}
+            facts["generated"] = [text.record() for text in self.context.own[problem.id]]
         if item is None:
             return Measured(problem, rows.concat([]), facts, None)
         tokens = None

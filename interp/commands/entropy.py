@@ -277,4 +277,4 @@ def _print_set_aside(options: Entropy) -> None:
         counts = ", ".join(f"{found['outcomes'].get(name, 0)} {name}" for name in OUTCOMES)
         print(f"of {n} texts that {options.model} wrote ({GENERATED}): {counts}")
     for condition, n in found.get("left_out", {}).items():
-        print(f"condition {condition}: {n} problems set aside, for which the model wrote no such text")
+        print(f"condition {condition}: {n} problems set aside, which have no such text")
