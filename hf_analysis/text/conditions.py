@@ -100,6 +100,15 @@ def tokenise(model: LoadedModel, passage: Passage) -> tuple[list[int], int]:
     return whole, common
 
 
+def check_length(problem: Problem, model: LoadedModel, n_tokens: int) -> None:
+    """Refuses a passage that is longer than the model's context."""
+    if model.max_tokens is not None and n_tokens > model.max_tokens:
+        raise ValueError(
+            f"problem {problem.id}: a passage of {n_tokens} tokens, but {model.name} takes at most "
+            f"{model.max_tokens}; leave the problem out or use a model with a longer context"
+        )
+
+
 def replaceable(model: LoadedModel, passage: Passage) -> tuple[list[int], int]:
     """`tokenise`, for a condition that puts other tokens after the question: none of them may hold a part of it.
 
