@@ -124,6 +124,13 @@ def test_no_task_family_and_no_paper_imports_another(file, hall):
     assert not strangers, f"{file.relative_to(ROOT)} imports {sorted(strangers)}: move what both need down"
 
 
+@pytest.mark.parametrize(
+    "file", (f for f in FILES if f.parent == ROOT / "hf_analysis" / "text"), ids=lambda f: f.stem
+)
+def test_texts_are_made_without_what_measures_them(file):
+    assert neighbours_used(file, "hf_analysis", set()) <= {"models"}
+
+
 def test_an_import_of_a_neighbour_is_found(tmp_path):
     for room in ("engine", "lego", "kfold"):
         (tmp_path / "toy_models" / room).mkdir(parents=True)

@@ -10,7 +10,7 @@ from hf_analysis.attention.layout import Row, batch, rows_of, sharing
 from hf_analysis.attention.recorder import Recording, record
 from hf_analysis.measurement.reductions import PassageRows, passage_rows
 from hf_analysis.models.loading import LoadedModel
-from hf_analysis.text.conditions import Context, Passage, SetAside, find_condition, tokenise
+from hf_analysis.text.conditions import Context, Passage, SetAside, check_length, find_condition, tokenise
 from hf_analysis.text.problems import Problem
 from hf_analysis.text.scopes import TokenCounts, ending_tokens
 from probes.rows import setting
@@ -80,15 +80,6 @@ def prepare(problem: Problem, found: Mapping[str, Tokenised], model: LoadedModel
         chosen = whole if possible else chosen
     passages, counts = zip(*((one.passage, one.counts) for one in found.values()))
     return Prepared(problem, tuple(found), passages, ids, counts, tuple(chosen), layout)
-
-
-def check_length(problem: Problem, model: LoadedModel, n_tokens: int) -> None:
-    """Refuses a passage that is longer than the model's context."""
-    if model.max_tokens is not None and n_tokens > model.max_tokens:
-        raise ValueError(
-            f"problem {problem.id}: a passage of {n_tokens} tokens, but {model.name} takes at most "
-            f"{model.max_tokens}; leave the problem out or use a model with a longer context"
-        )
 
 
 class BatchedRecorder:

@@ -135,6 +135,11 @@ def record(
     return recorder.result(labels)
 
 
+def require_measurable(loaded: LoadedModel) -> None:
+    """A ValueError unless the heads of a model can be measured, found out on two tokens: ask before long work."""
+    record(loaded.model, [loaded.pad] * 2)
+
+
 @contextmanager
 def recording(model: "PreTrainedModel", statistics: Sequence[str] | None = None) -> Iterator[_Recorder]:
     """Records every attention call of `model` within.

@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 
 from hf_analysis.attention.passages import BatchedRecorder, Prepared, Tokenised, prepare, tokenised
+from hf_analysis.attention.recorder import require_measurable
 from hf_analysis.measurement.kept_tokens import token_table
 from hf_analysis.measurement.reductions import PassageRows, reduce_problem
 from hf_analysis.measurement.request import Request
@@ -65,6 +66,8 @@ class Measurer:
 
     def begin(self, _: None = None) -> tuple[dict[str, Any], list[range]]:
         """What identifies the measurement, and its groups of problems; refuses a problem that cannot be measured."""
+        if self.request.own:  # texts would be written before the first pass that refuses the model
+            require_measurable(self.model)
         fixed = [name for name in self.request.conditions if name not in self.request.own]
         for i, problem in enumerate(self.problems if fixed else ()):
             self._tokenised[i] = tokenised(problem, fixed, self.context)
@@ -99,10 +102,10 @@ class Measurer:
         facts = {"forwarded_tokens": 0, "unshared_tokens": 0, "layout": "no text", "paths": []}
         if item is not None:
             facts = {**item.facts(), "paths": self.recorder.computations}
+        present = () if item is None else tuple(map(keyed, item.conditions))
+        facts["left_out"] = [name for name in request.conditions if name not in present]
         if request.own:
-            texts = self.context.own[problem.id]
-            missing = [name for name in request.own if item is None or name not in map(keyed, item.conditions)]
-            facts |= {"generated": [text.record() for text in texts], "left_out": missing}
+            facts["generated"] = [text.record() for text in self.context.own[problem.id]]
         if item is None:
             return Measured(problem, rows.concat([]), facts, None)
         tokens = None

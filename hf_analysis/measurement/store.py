@@ -125,13 +125,13 @@ class Store:
         self._write_passages(facts)
         counted = {scope: sum(scope in fact.get("set_aside", ()) for fact in facts) for scope in self.request.scopes}
         summary["set_aside"] = {scope: n for scope, n in counted.items() if n}
+        summary["left_out"] = dict(Counter(name for fact in facts for name in fact.get("left_out", ())))
         if self.request.paper_mode:
             summary["paper_quirks"] = paper_quirks(self.problems)
         if self.request.own:
             texts = [text for fact in facts for text in fact["generated"]]
             write_text(self.out / GENERATED, "".join(json.dumps(text) + "\n" for text in texts))
             summary["outcomes"] = dict(Counter(text["outcome"] for text in texts))
-            summary["left_out"] = dict(Counter(name for fact in facts for name in fact["left_out"]))
         write_json(self.out / "measurement.json", summary)
         rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
         return merged

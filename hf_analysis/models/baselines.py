@@ -7,6 +7,7 @@
 import copy
 import random
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -35,12 +36,15 @@ def permuted(loaded: LoadedModel, seed: int) -> LoadedModel:
 
 
 def untrained(loaded: LoadedModel, seed: int) -> LoadedModel:
-    """The same architecture with freshly initialised weights."""
-    from transformers import AutoModelForCausalLM
+    """The same architecture with freshly initialised weights.
 
+    Made by the class of the model itself: `AutoModelForCausalLM` would look for code of the hub once more, ask anew
+    whether to trust it, and take another class where transformers has one of its own.
+    """
+    architecture: Any = type(loaded.model)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        fresh = AutoModelForCausalLM.from_config(copy.deepcopy(loaded.model.config), dtype=loaded.model.dtype)
+        fresh = architecture._from_config(copy.deepcopy(loaded.model.config), dtype=loaded.model.dtype)
     return LoadedModel(f"untrained {loaded.name}", fresh.to(loaded.device).eval(), loaded.tokenizer)
 
 

@@ -23,9 +23,16 @@ _OPENING = re.compile(
     r"equal to|equals|only|now|actually|indeed|either|a total of|option|choice|answer)\b[,:]?)*",
     flags=re.IGNORECASE,
 )
+_DENIED = re.compile(
+    r"(?:\b(?:can)?not|n['’]t)\s+(?:(?:be|equal to|exactly)\s+)?"
+    rf"{VALUE.pattern}(?:\s*(?:[-+*/×÷=≈]|\bor\b)\s*{VALUE.pattern})*"
+    rf"|\bbetween\s+{VALUE.pattern}(?:\s+[a-z]+)?\s+and\s+{VALUE.pattern}",
+    flags=re.IGNORECASE | re.ASCII,
+)
+"""Numbers that are named and not stated: "not 5", "between 3 and 5"."""
 _SENTENCE_END = re.compile(r"[.!?;](?=\s|$)|\n")
 _CONTINUES = re.compile(
-    r"\s*[A-Za-z]?(?![A-Za-z])\s*(?:[-+*/×÷=^≈:]\s*[(\\]*-?(?:\d|\.\d|[A-Za-z](?![A-Za-z])))|\s*\("
+    r"\s*[A-Za-z]?(?![A-Za-z])\s*(?:[-+*/×÷=^≈:]\s*[({\\]*-?(?:\d|\.\d|[A-Za-z](?![A-Za-z])))|\s*\("
     r"(?=\s*\d+\s*[-+*/×÷])"
 )
 """An expression or equation goes on: "3 + 4", "2x = 6", "5-7", "3:30"."""
@@ -42,12 +49,14 @@ def final_answer(solution: str) -> str:
     """
     if MARKER in solution:
         after = solution.rsplit(MARKER, 1)[1].strip()
-        stated = plain_number(after) or plain_answer(after)
+        stated = plain_answer(after)
         if not stated or len(after.splitlines()) > 1:
             raise ValueError(f"the text after '{MARKER}' is {after[:40]!r}, expected an answer on one line")
+        if plain_number(after) is None and re.fullmatch(r"\W*\d+,\d+\W*", after, flags=re.ASCII):
+            raise ValueError(f"{MARKER} {after[:40]} may be one number or two; write it as 1.5 or as 1, 5")
     else:
         boxes = boxed(solution)
-        stated = (plain_answer(boxes[-1]) if boxes else None) or _after_answer_is(tidied(solution))
+        stated = (plain_answer(boxes[-1]) if boxes else None) or _after_answer_is(_asserted(solution))
     if not stated:
         raise ValueError(f"the answer has no final '{MARKER} N', no \\boxed{{N}} and no 'the answer is N'")
     return stated
@@ -65,10 +74,10 @@ def stated_answer(text: str) -> str | None:
         if plain_answer(content):
             return _value(plain_answer(content)) or plain_answer(content)
     if MARKER in text:
-        found = _clause_answer(tidied(text.rsplit(MARKER, 1)[1]))
+        found = _clause_answer(_asserted(text.rsplit(MARKER, 1)[1]))
         if found:
             return found
-    tidy = tidied(text)
+    tidy = _asserted(text)
     return _after_answer_is(tidy) or _last_result(tidy)
 
 
@@ -95,6 +104,11 @@ def sentences(text: str) -> list[str]:
     return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
 
 
+def _asserted(text: str) -> str:
+    """`text`, tidied, without the numbers that it denies or only bounds."""
+    return _DENIED.sub("not", tidied(text))
+
+
 def _after_answer_is(tidy: str) -> str | None:
     """The answer after the last "answer is" that has one; a number or letter goes before a text."""
     clauses = [tidy[place.end() :] for place in _STATED.finditer(tidy)]
@@ -115,7 +129,7 @@ def _clause_answer(clause: str) -> str | None:
     if letter is not None:
         return letter
     opened = clause[_length(_OPENING, clause) :]
-    whole = re.sub(r"[\s.)\]}\"']+$", "", opened)
+    whole = _unwrapped(opened)
     several = plain_answer(whole) if VALUE.match(whole) else ""
     if several and all(VALUE.fullmatch(part) for part in several.split(", ")):
         return several
@@ -130,6 +144,14 @@ def _clause_answer(clause: str) -> str | None:
         if later is not None and not _CONTINUES.match(clause, later.end()):
             return plain_value(later.group())
     return _text(whole)
+
+
+def _unwrapped(opened: str) -> str:
+    """`opened` without what closes it, except the brackets that it opens itself."""
+    whole = re.sub(r"[\s.)\]}\"']+$", "", opened)
+    while sum(map(whole.count, "([{")) > sum(map(whole.count, ")]}")) and len(whole) < len(opened):
+        whole = opened[: len(whole) + 1]
+    return whole
 
 
 def _letter(clause: str) -> str | None:

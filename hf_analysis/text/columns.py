@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hf_analysis.text.answers import MARKER, boxed, final_answer
-from hf_analysis.text.values import VALUE, plain_answer, plain_number
+from hf_analysis.text.values import VALUE, plain_answer
 
 QUESTION = ("question", "problem", "prompt", "instruction", "query")
 SOLUTION = ("solution", "rationale", "completion", "response", "output")
@@ -79,7 +79,7 @@ def _answer(text: str) -> str:
     """The answer in a column of its own, in plain form; it may be a whole solution with its answer marked."""
     if MARKER in text or boxed(text):
         return final_answer(text)
-    found = plain_number(text) or plain_answer(text)
+    found = plain_answer(text)
     if not found:
         raise ValueError(f"the answer {text[:40]!r} says nothing")
     return found
@@ -96,7 +96,12 @@ def _is_answer(text: str, named: bool) -> bool:
 
 def _usual(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     """The first of these columns that has something in it."""
-    return next((name for name in names if record.get(name) is not None), None)
+    return next((name for name in names if not _is_gap(record.get(name))), None)
+
+
+def _is_gap(value: Any) -> bool:
+    """Whether a cell of a table is empty: nothing, a blank text as CSV has it, an empty list, not a number."""
+    return not value.strip() if isinstance(value, str) else value is None or value == [] or value != value
 
 
 def _text(record: Mapping[str, Any], name: str, role: str) -> str:

@@ -68,8 +68,9 @@ N is the gold answer in plain form: a number, a fraction, an option letter or a 
 _AFTER = """
 - **Same final sentence.** Both texts end in " The answer is N.", read as the same tokens wherever the tokenizer does
   not join it to what stands before; the scope `final` measures these tokens alone.
-- **Equal** means exactly as many tokens: the control is made of tokens. **Nearly equal**: the same lines in another
-  order, which a tokenizer may cut into a few tokens more or fewer. **Each its own**: another text has another length;
+- **Equal** means exactly as many tokens: the control is made of tokens; a problem is set aside there, and counted, if
+  the tokenizer joins the end of its question to the solution. **Nearly equal**: the same lines in another order,
+  which a tokenizer may cut into a few tokens more or fewer. **Each its own**: another text has another length;
   compare at equal length or position with the scopes made for it.
 - `cot_clean` leaves out a closing sentence of the solution itself that only states the answer, and so do the
   conditions made from it. What a reasoning line says stays, the answer included: the last step of most solutions

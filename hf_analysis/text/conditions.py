@@ -100,6 +100,26 @@ def tokenise(model: LoadedModel, passage: Passage) -> tuple[list[int], int]:
     return whole, common
 
 
+def check_length(problem: Problem, model: LoadedModel, n_tokens: int) -> None:
+    """Refuses a passage that is longer than the model's context."""
+    if model.max_tokens is not None and n_tokens > model.max_tokens:
+        raise ValueError(
+            f"problem {problem.id}: a passage of {n_tokens} tokens, but {model.name} takes at most "
+            f"{model.max_tokens}; leave the problem out or use a model with a longer context"
+        )
+
+
+def replaceable(model: LoadedModel, passage: Passage) -> tuple[list[int], int]:
+    """`tokenise`, for a condition that puts other tokens after the question: none of them may hold a part of it.
+
+    Else the question would be left with a token too many, or lose its end, and the texts would not be of one length.
+    """
+    ids, n_question = tokenise(model, passage)
+    if n_question < len(model.encode(passage.question)):
+        raise SetAside("a token holds both the end of the question and the beginning of its solution")
+    return ids, n_question
+
+
 @register
 def cot(problem: Problem, context: Context) -> Passage:
     """The gold solution as it stands, annotations and `#### N` included: the paper's text with CoT."""
@@ -240,7 +260,7 @@ def _solution(problem: Problem) -> str:
 
 
 def _cot_tokens(problem: Problem, context: Context) -> list[int]:
-    ids, start = tokenise(context.model, cot(problem, context))
+    ids, start = replaceable(context.model, cot(problem, context))
     return ids[start:]
 
 

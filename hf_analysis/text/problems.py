@@ -6,7 +6,7 @@ A source is `builtin` (reasoning-gym's GSM-symbolic, seeded, offline), a file or
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,8 @@ N_TEMPLATES = 85
 """Templates that built-in problems are drawn from."""
 CLUSTER = " cluster="
 """Between the id of a problem and the name of its cluster, so that rows alone tell which problems belong together."""
+COPY = " copy="
+"""Between the id of a repeated problem and the id of the first one with its question and solution."""
 _SYMBOLIC_SUFFIX = " Give the result as your final answer. Do not include units."
 
 
@@ -47,7 +49,8 @@ def load_problems(
     """The first `limit` problems of `source`; a malformed record is a ValueError with its file and line.
 
     `question`, `answer` and `solution` name columns where they do not have usual names (`columns`). `cluster` names a
-    column whose values group the problems: intervals are then over groups.
+    column whose values group the problems: intervals are then over groups. A repeated question and solution is one
+    unit with the first, whatever its own id and group; its id says so (`COPY`).
     """
     if limit is not None and limit < 1:
         raise ValueError(f"--limit {limit}: need at least one problem")
@@ -66,12 +69,14 @@ def load_problems(
 
 @cache
 def template_of(problem_id: str) -> str:
-    """What a problem shares with others: the template of a built-in one, or the cluster that its id names; any other
-    problem is alone, with its id.
+    """What a problem shares with others: the template of a built-in one, or the cluster that its id names; a copy
+    belongs to the problem it repeats; any other problem is alone, with its id.
 
     Problems of one template differ in names and numbers only, so they are one cluster. The generator draws all
     templates first, from its seed; the seed and the place in its sequence stand in the id.
     """
+    if COPY in problem_id.partition(CLUSTER)[0]:
+        return template_of(problem_id.partition(COPY)[2])
     if CLUSTER in problem_id:
         return f"cluster {problem_id.partition(CLUSTER)[2]}"
     found = re.fullmatch(r"gsm-symbolic-(-?\d+)-(\d{5,7})", problem_id, flags=re.ASCII)
@@ -116,6 +121,7 @@ def paper_quirks(problems: Iterable[Problem]) -> dict[str, int]:
 
 def _from_records(found: Records, stem: str, columns: Columns) -> list[Problem]:
     problems: dict[str, Problem] = {}
+    first: dict[tuple[str, str], str] = {}  # by question and solution: the id of the first problem with them
     for n, (place, record) in enumerate(found, start=1):
         try:
             problem = _problem(record, f"{stem}-{n:05d}", columns)
@@ -123,7 +129,10 @@ def _from_records(found: Records, stem: str, columns: Columns) -> list[Problem]:
             raise ValueError(f"{place}: {error}") from None
         if problem.id in problems:
             raise ValueError(f"{place}: the id {problem.id!r} occurs twice; ids must be unique")
-        problems[problem.id] = problem
+        original = first.setdefault((problem.question, problem.solution), problem.id)
+        copied = template_of(original) != template_of(problem.id)  # else they are of one cluster already
+        identity = f"{problem.id.partition(CLUSTER)[0]}{COPY}{original}" if copied else problem.id
+        problems[problem.id] = replace(problem, id=identity)
     return list(problems.values())
 
 
@@ -133,8 +142,9 @@ def _problem(record: object, default_id: str, columns: Columns) -> Problem:
     identity = default_id if given is None else str(given)
     if any("\ud800" <= character <= "\udfff" for character in identity):
         raise ValueError("'id' holds a lone surrogate, which is not valid Unicode text")
-    if CLUSTER in identity:
-        raise ValueError(f"the id {identity!r} holds {CLUSTER!r}, which marks clusters; use other ids")
+    for mark in (CLUSTER, COPY):
+        if mark in identity:
+            raise ValueError(f"the id {identity!r} holds {mark!r}, which marks clusters and copies; use other ids")
     if parts.cluster is not None:
         identity += CLUSTER + parts.cluster
     return Problem(identity, parts.question, parts.solution, parts.answer)

@@ -2,8 +2,9 @@
 
 All of them end in the sentence of `no_cot` and `cot_clean`, so its tokens can be compared under all of them: same
 tokens, other context. Those that replace tokens (`shuffled_tokens_clean`, `filler_clean`, `prose_clean`) have exactly
-as many before the sentence as `cot_clean`; lines in another order (`shuffled_steps_clean`) may be cut into a few
-tokens more or fewer; another problem's solution (`swapped_clean`) has a length of its own.
+as many before the sentence as `cot_clean`, or set the problem aside where that cannot be (`replaceable`); lines in
+another order (`shuffled_steps_clean`) may be cut into a few tokens more or fewer; another problem's solution
+(`swapped_clean`) has a length of its own.
 """
 
 from hf_analysis.text.conditions import (
@@ -13,10 +14,10 @@ from hf_analysis.text.conditions import (
     closing_sentence,
     cot_clean,
     register,
+    replaceable,
     seeded,
     shuffled_between_tags,
     stop_token,
-    tokenise,
 )
 from hf_analysis.text.problems import Problem
 from hf_analysis.text.prose import prose_tokens
@@ -66,7 +67,7 @@ def prose_clean(problem: Problem, context: Context) -> Passage:
 def _tokens(problem: Problem, context: Context) -> tuple[list[int], list[int]]:
     """The tokens of `cot_clean` after the question: those before its sentence, and those of the sentence."""
     clean = cot_clean(problem, context)
-    ids, start = tokenise(context.model, clean)
+    ids, start = replaceable(context.model, clean)
     before = context.model.encode(clean.question + clean.continuation.removesuffix(clean.ending))
     cut = next((i for i, (a, b) in enumerate(zip(before, ids)) if a != b), min(len(before), len(ids)))
     return ids[start:cut], ids[max(start, cut) :]

@@ -7,9 +7,8 @@ Found by characters: the fast tokenizer tells where each token stands in the tex
 import re
 from dataclasses import dataclass
 
-from hf_analysis.attention.passages import check_length
 from hf_analysis.models.loading import LoadedModel
-from hf_analysis.text.conditions import Context, cot_clean, tokenise
+from hf_analysis.text.conditions import Context, check_length, cot_clean, tokenise
 from hf_analysis.text.places import Places, overlapping, token_places
 from hf_analysis.text.problems import Problem
 from hf_analysis.text.values import plain_number

@@ -12,11 +12,12 @@ _NUMBER = r"[-+−]?\s*\$?\s*[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?"
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 _POWER = r"(?:[eE][-+]?\d{1,3}(?!\d)|\s*[x*×]\s*10\s*\^\s*\{?\s*-?\d{1,3}(?!\d)\s*\}?)"
 VALUE = re.compile(
-    rf"(?<![\w.^)])(?:(?<![)\]}}])-)?(?:(?:\d+\s+)?\d+\s*/\s*\d+(?!\s*/\s*\d)(?![\d.]*\d)|(?:{_DIGITS}){_POWER}?)(?:\s*%)?",
+    rf"(?<![\w.^)])(?:(?<![)\]}}])-)?(?:(?:\d+\s+)?\d+\s*/\s*\d+(?!\s*/\s*\d)(?![\d.]*\d)"
+    rf"|(?:{_DIGITS})(?!\.?\d){_POWER}?)(?:\s*%)?",
     flags=re.ASCII,
 )
 """A number, fraction ("5/2", "2 1/2") or percentage in tidied text. A minus is a sign only where no digit or word
-stands before it."""
+stands before it; "1.2.3" is none."""
 _LETTER = re.compile(r"\(?([A-Za-z])\)|([A-Z])")
 _UNIT = re.compile(r"\s*(?:[A-Za-z°µ][\w°.²³^/ -]*)?", flags=re.ASCII)
 _LONGEST = 1000
@@ -37,14 +38,17 @@ _REPLACED = (
     (r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![a-z])", "°"),
     (r"\\?[$€£¥₹]|\b(?:USD|EUR|GBP)\b|\bRs\.?(?=\s*\d)", ""),
     (r"\\%", "%"),
+    (r"\^\s*\{\s*(-?\d+)\s*\}(?!\d)", r"^\1"),
     (r"\*\*|__|`", ""),
     (r"[−–—﹣－]", "-"),
 )
+_DOTTED = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3}){2,})(?:,(\d+))?(?!\w|[.,]\d)", flags=re.ASCII)
+"""Thousands with full stops between them, at least twice (once is a decimal), and perhaps a decimal comma."""
 _TIDY = [(re.compile(pattern), replacement) for pattern, replacement in _REPLACED]
 
 
 def plain_number(text: str) -> str | None:
-    """`text` as a plain number ("$70,000." is "70000"), or None if it is not one number."""
+    """`text` as a plain number, percent left out ("$70,000." is "70000"), or None if it is not one number."""
     text = re.sub(r"[.\s%]+$", "", text.strip())
     if not re.search(r"\d", text) or not re.fullmatch(_NUMBER, text, flags=re.ASCII):
         return None
@@ -56,10 +60,13 @@ def plain_number(text: str) -> str | None:
 
 
 def tidied(text: str) -> str:
-    """`text` without LaTeX's wrappers, currency signs and emphasis; fractions with a slash, one kind of minus."""
+    """`text` without LaTeX's wrappers, currency signs and emphasis; fractions with a slash, one kind of minus.
+
+    "1.234.567,8" is "1234567.8".
+    """
     for pattern, replacement in _TIDY:
         text = pattern.sub(replacement, text)
-    return text
+    return _DOTTED.sub(lambda found: found[1].replace(".", "") + (f".{found[2]}" if found[2] else ""), text)
 
 
 def plain_value(found: str) -> str:
@@ -84,8 +91,8 @@ def plain_value(found: str) -> str:
 def plain_answer(text: str) -> str:
     """An answer in plain form: a number, fraction, percentage, option letter, several of these, or a tidied text."""
     number = plain_number(text)
-    if number is not None and "%" not in text:
-        return number
+    if number is not None:
+        return number + ("%" if "%" in text else "")
     tidy = re.sub(r"[.\s]+$", "", " ".join(tidied(text).split()))
     letter = _LETTER.fullmatch(tidy)
     if letter is not None:

@@ -11,6 +11,7 @@ import torch
 import tyro
 from rich.console import Console
 
+from hf_analysis.attention.recorder import require_measurable
 from hf_analysis.measurement.measure import Measurer, collect
 from hf_analysis.measurement.request import PAPER_CONDITIONS, Request
 from hf_analysis.measurement.store import GENERATED, PASSAGES
@@ -175,6 +176,7 @@ def _measured_here(options: Entropy, request: Request) -> Measure:
     models = {name: _loaded(options, name) for name in names}
     if options.against is not None:
         require_same_tokenizer(models[options.model], models[options.against])
+        require_measurable(models[options.against])
 
     def measured(name: str, out: Path, prefix: str) -> pd.DataFrame:
         author = models[options.model] if name.startswith(BASELINE) else None
@@ -277,4 +279,4 @@ def _print_set_aside(options: Entropy) -> None:
         counts = ", ".join(f"{found['outcomes'].get(name, 0)} {name}" for name in OUTCOMES)
         print(f"of {n} texts that {options.model} wrote ({GENERATED}): {counts}")
     for condition, n in found.get("left_out", {}).items():
-        print(f"condition {condition}: {n} problems set aside, for which the model wrote no such text")
+        print(f"condition {condition}: {n} problems set aside, which have no such text")

@@ -1,11 +1,15 @@
 """Models that know nothing: what they keep of the model, and that the model stays as it was."""
 
+import copy
+from typing import ClassVar
+
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from hf_analysis.models.baselines import BASELINES, permuted, untrained
 from hf_analysis.models.loading import LoadedModel, require_same_tokenizer
-from tests.hf_analysis.tiny_models import build, tokens
+from tests.hf_analysis.tiny_models import CONFIGS, GROUPED, build, tokens
 
 
 def state(loaded: LoadedModel) -> dict[str, torch.Tensor]:
@@ -63,3 +67,31 @@ def test_an_untrained_model_has_other_weights_and_the_same_tokens(builtin):
     pairs = zip(builtin.model.parameters(), found.model.parameters(), again.model.parameters())
     assert all(ours.shape == theirs.shape and torch.equal(theirs, repeated) for ours, theirs, repeated in pairs)
     assert not torch.equal(builtin.model.get_input_embeddings().weight, found.model.get_input_embeddings().weight)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_an_untrained_model_is_what_transformers_initialises(name, tokenizer):
+    found = untrained(LoadedModel(name, build(name), tokenizer), seed=3)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        expected = AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name]))
+    assert type(found.model) is type(expected)
+    assert all(torch.equal(a, b) for a, b in zip(found.model.parameters(), expected.parameters(), strict=True))
+
+
+class ForeignConfig(LlamaConfig):
+    model_type = "foreign"
+    auto_map: ClassVar = {
+        "AutoModelForCausalLM": "modeling_foreign.Foreign"
+    }  # as in a model whose code came from the hub
+
+
+class Foreign(LlamaForCausalLM):
+    config_class = ForeignConfig
+
+
+def test_an_untrained_model_of_code_from_the_hub_needs_no_second_consent(tokenizer):
+    loaded = LoadedModel("foreign", Foreign(ForeignConfig(**GROUPED)).eval(), tokenizer)
+    found = untrained(loaded, seed=0)
+    assert type(found.model) is Foreign
+    assert found.digest != loaded.digest

@@ -21,6 +21,7 @@ CASES = {
         ("The answer is 3.\n#### 4", "4"),
         ("#### B", "B"),
         ("#### Paris", "Paris"),
+        ("#### not 5 but 6", "6"),
         ("#### ", None),
     ],
     "boxed": [
@@ -92,6 +93,15 @@ CASES = {
         ("The answer is 10\\,000", "10000"),
         ("The answer is 10\u00a0000", "10000"),
         ("The answer is 18 dollars and nothing else", "18"),
+        ("The answer is 1.234", "1.234"),
+        ("The answer is 1.234.567", "1234567"),
+        ("The answer is €12.345.678.", "12345678"),
+        ("The answer is 1.234.567,89 in all", "1234567.89"),
+        ("\\boxed{1.234.567}", "1234567"),
+        ("The answer is 1.234.56", "1.234.56"),
+        ("The answer is 192.168.0.1.", "192.168.0.1"),
+        ("Section 1.2.3 says so", None),
+        ("Section 1.2.3 gives 4", "4"),
     ],
     "signs": [
         ("The answer is -10.", "-10"),
@@ -120,6 +130,13 @@ CASES = {
         ("The answer is $3.2 \\times 10^{4}$", "32000"),
         ("The answer is 1.25 \\cdot 10^{-2}", "0.0125"),
         ("The answer is 8/4 = 2.", "2"),
+        ("The answer is 2^{10} = 1024", "1024"),
+        ("The answer is $2^{10}$.", "2^10"),
+        ("The answer is 2^10.", "2^10"),
+        ("The answer is $2^{n+1}$.", "2^{n+1}"),
+        ("The answer is $2^{n} = 8$.", "8"),
+        ("The answer is x^{2} = 4", "4"),
+        ("The answer is sin(x).", "sin(x)"),
     ],
     "equations and trailing sentences": [
         ("So 3 + 4 = 7", "7"),
@@ -139,6 +156,26 @@ CASES = {
         ("<think>the answer is 4</think>\n\n12", "12"),
         ("<think>2 + 2 = 4</think>", "4"),
         ("<think>2 + 2 = 4</think> Done.", "4"),
+    ],
+    "denied and bounded": [
+        ("The answer is not 5, it is 6.", "6"),
+        ("The answer is not 5 but 6.", "6"),
+        ("The answer is not 5 or 6 but 7.", "7"),
+        ("The answer is not 3 + 4 = 7 but 8.", "8"),
+        ("The answer is 6, not 5.", "6"),
+        ("It is 6, not 5.", "6"),
+        ("The answer isn't 5 but 6.", "6"),
+        ("The answer isn't 5.", None),
+        ("The answer is not 5.", None),
+        ("The answer is not equal to -5.", None),
+        ("The answer cannot be 5.", None),
+        ("The answer is between 3 and 5, namely 4.", "4"),
+        ("The answer is between 3 and 5.", None),
+        ("The answer is between 3 cm and 5 cm.", None),
+        ("The answer is 4, between 3 and 5.", "4"),
+        ("It lies between 3 and 5.", None),
+        ("The answer is the difference between 12 and 7, which is 5.", "5"),
+        ("The difference between 12 and 7 is 5.", "5"),
     ],
     "several answers": [
         ("The answers are 2 and 3.", "2, 3"),
@@ -286,7 +323,8 @@ def test_a_fraction_equals_its_decimal(value):
 @pytest.mark.parametrize(
     ("solution", "answer"),
     [
-        ("#### 3\nno, wait\n#### 4", "4"), ("x\n#### 12%", "12"), ("x\n#### 5/2", "5/2"), ("x\n#### four", "four"),
+        ("#### 3\nno, wait\n#### 4", "4"), ("x\n#### 12%", "12%"), ("x\n#### +1,000.5 %.", "1000.5%"),
+        ("x\n#### 5/2", "5/2"), ("x\n#### four", "four"),
         ("x\n#### 3 apples", "3 apples"), (r"so $\boxed{\frac{5}{2}}$, in 3 steps", "5/2"), (r"\boxed{x^2}", "x^2"),
         ("Easy. The answer is 72.", "72"), ("Easy.\nAnswer: B", "B"),
     ],
@@ -301,6 +339,15 @@ def test_a_solution_without_a_marked_answer_is_refused(solution):
         final_answer(solution)
 
 
+@pytest.mark.parametrize("after", ["1,23", "$ 1,2.", "-12,3450"])
+def test_a_comma_that_may_be_a_decimal_point_is_refused(after):
+    with pytest.raises(ValueError, match=r"may be one number or two; write it as 1\.5") as caught:
+        final_answer(f"x\n#### {after}")
+    assert "\n" not in str(caught.value)
+    assert final_answer("x\n#### 1, 23") == "1, 23"
+    assert final_answer("x\n#### 1,2,3") == "1, 2, 3"
+
+
 def test_boxes_are_balanced():
     assert boxed(r"\boxed{\frac{1}{2}} and \boxed {3} and \boxed{open") == [r"\frac{1}{2}", "3"]
 
@@ -310,9 +357,5 @@ def test_annotations_are_removed_and_nothing_else():
 
 
 def test_plain_answers():
-    assert [plain_answer(text) for text in ("$70,000.", "(b)", " 2  1/2 ", "Paris.")] == [
-        "70000",
-        "B",
-        "5/2",
-        "Paris",
-    ]
+    texts = ("$70,000.", "(b)", " 2  1/2 ", "Paris.", "+12%", "−1,000.50 %.", "12\\%")
+    assert [plain_answer(text) for text in texts] == ["70000", "B", "5/2", "Paris", "12%", "-1000.50%", "12%"]

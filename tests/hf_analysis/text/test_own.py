@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from transformers import BloomConfig, FalconConfig, MptConfig
 
 from hf_analysis.attention.recorder import record
 from hf_analysis.measurement.measure import measure
@@ -17,7 +18,7 @@ from hf_analysis.text.chat import INSTRUCTION, chat_prompt, in_chat
 from hf_analysis.text.conditions import Context, SetAside, find_condition, tokenise
 from hf_analysis.text.own import OUTCOMES, OwnText, before_answer, outcome, own_texts
 from probes.attention.entropy import length_matched_min
-from tests.hf_analysis.tiny_models import build
+from tests.hf_analysis.tiny_models import VOCABULARY, build
 
 TEMPLATE = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
@@ -242,6 +243,24 @@ def test_a_model_that_writes_nothing_is_counted_and_no_crash(tokenizer, problems
     assert summary["outcomes"] == {"empty": 5}
     assert summary["left_out"] == {"generated": 5}
     assert measure(model, problems, ["generated"], tmp_path / "none", keep_tokens=1).empty
+
+
+UNSUPPORTED = (
+    BloomConfig(vocab_size=VOCABULARY, hidden_size=48, n_layer=2, n_head=4),
+    FalconConfig(vocab_size=VOCABULARY, hidden_size=48, num_hidden_layers=2, num_attention_heads=4),
+    MptConfig(vocab_size=VOCABULARY, d_model=48, n_layers=2, n_heads=4),
+)
+
+
+@pytest.mark.parametrize("config", UNSUPPORTED, ids=lambda config: config.model_type)
+def test_a_model_that_cannot_be_measured_is_refused_before_it_writes(
+    config, tokenizer, problems, tmp_path, monkeypatch
+):
+    model = LoadedModel(config.model_type, build(config), tokenizer)
+    monkeypatch.setattr("hf_analysis.measurement.measure.own_texts", lambda *_: pytest.fail("it was made to write"))
+    with pytest.raises(ValueError, match=r"ForCausalLM .*attention registry"):
+        measure(model, problems, ["generated"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_chat_is_the_question_of_every_condition(tokenizer, problems, tmp_path):

@@ -70,13 +70,13 @@ GOOD = {"question": "How many?", "answer": "One.\n#### 1"}
 
 
 def test_jsonl_and_parquet_give_the_same_problems(tmp_path):
-    records = [GOOD, {**GOOD, "id": 17}]
+    records = [GOOD, {**GOOD, "question": "How much?", "id": 17}]
     (tmp_path / "d.jsonl").write_text("\n\n".join(json.dumps(r) for r in records) + "\n")
     pd.DataFrame([GOOD]).to_parquet(tmp_path / "d.parquet")
     from_jsonl = load_problems(str(tmp_path / "d.jsonl"))
     assert from_jsonl == [
         Problem("d-00001", "How many?", "One.\n#### 1", "1"),
-        Problem("17", "How many?", "One.\n#### 1", "1"),
+        Problem("17", "How much?", "One.\n#### 1", "1"),
     ]
     assert load_problems(str(tmp_path / "d.parquet")) == from_jsonl[:1]
     assert load_problems(str(tmp_path / "d.jsonl"), limit=1) == from_jsonl[:1]
@@ -97,6 +97,7 @@ def test_jsonl_and_parquet_give_the_same_problems(tmp_path):
         (json.dumps({"question": "q", "answer": True}), "'answer' must be a text"),
         (json.dumps({"question": "q", "answer": ["1"]}), "'answer' must be a text"),
         (json.dumps({"question": "q", "answer": "1", "id": "x cluster=y"}), "marks clusters"),
+        (json.dumps({"question": "q", "answer": "1", "id": "x copy=y"}), "' copy=', which marks"),
         (json.dumps({"messages": [{"role": "user", "content": "q"}] * 2}), "several messages of the user"),
         (json.dumps({"messages": [{"role": "system", "content": "s"}]}), "no message of a user"),
         (json.dumps({"messages": [{"role": "assistant", "content": "#### 1"}]}), "no message of the user"),
@@ -134,6 +135,8 @@ LAYOUTS = [
     ),
     ({"question": "How many?", "answer": "7"}, {}, "", "7"),
     ({"question": "How many?", "answer": 7}, {}, "", "7"),
+    ({"question": "How many?", "answer": "1,000.50%"}, {}, "", "1000.50%"),
+    ({"question": "How many?", "answer": "An eighth.\n#### 12.5%"}, {}, "An eighth.\n#### 12.5%", "12.5%"),
     ({"question": "How many?", "answer": "1 1/2"}, {}, "", "3/2"),
     ({"question": "How many?", "solution": "By train.", "answer": "To Paris."}, {}, "By train.", "To Paris"),
     (
@@ -145,6 +148,10 @@ LAYOUTS = [
     ({"q": "How many?", "a": "One.\n#### 1"}, {"question": "q", "answer": "a"}, "One.\n#### 1", "1"),
     ({"q": "How many?", "a": "a few"}, {"question": "q", "answer": "a"}, "", "a few"),
     ({"question": "How many?", "rationale": "One.\nAnswer: B", "correct": "B"}, {}, "One.\nAnswer: B", "B"),
+    ({"question": "", "problem": "How many?", "answer": "7"}, {}, "", "7"),
+    ({"question": "How many?", "solution": " ", "rationale": "One.", "answer": "", "correct": "B"}, {}, "One.", "B"),
+    ({"question": "How many?", "solution": "\\boxed{7}", "answer": ""}, {}, "\\boxed{7}", "7"),
+    ({"question": "How many?", "completion": [], "answer": float("nan"), "correct": 7}, {}, "", "7"),
 ]
 
 
@@ -177,6 +184,15 @@ def test_every_kind_of_file_gives_the_same_problems(tmp_path):
     assert load_problems(str(tmp_path / "d.json")) == found[0]
 
 
+def test_gaps_of_a_csv_are_filled_from_the_next_usual_column(tmp_path):
+    (tmp_path / "d.csv").write_text("question,solution,rationale,answer\nHow many?,,One.,1\nHow much?,Two.,,2\n")
+    found = load_problems(str(tmp_path / "d.csv"))
+    assert [(p.question, p.solution, p.answer) for p in found] == [
+        ("How many?", "One.", "1"),
+        ("How much?", "Two.", "2"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
@@ -198,7 +214,7 @@ def test_a_damaged_file_names_itself(tmp_path, name, content, complaint):
 
 def test_clusters_by_a_column(tmp_path):
     table = [
-        {**GOOD, "subject": subject, "level": level}
+        {**GOOD, "question": f"How many {subject}?", "subject": subject, "level": level}
         for subject, level in [("algebra", 1), ("geometry", 1), ("algebra", 2)]
     ]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, table)))
@@ -206,13 +222,30 @@ def test_clusters_by_a_column(tmp_path):
     assert [template_of(p.id) for p in by_subject] == ["cluster algebra", "cluster geometry", "cluster algebra"]
     assert len({p.id for p in by_subject}) == 3
     by_level = load_problems(str(tmp_path / "d.jsonl"), cluster="level")
-    assert [template_of(p.id) for p in by_level] == ["cluster 1", "cluster 1", "cluster 2"]
+    assert [template_of(p.id) for p in by_level] == ["cluster 1", "cluster 1", "cluster 1"], "the last is a copy"
     with pytest.raises(
         ValueError, match=r"line 1: 'topic' must be a text .* the columns are question, answer, subject"
     ):
         load_problems(str(tmp_path / "d.jsonl"), cluster="topic")
     with pytest.raises(ValueError, match="built-in problems have no columns"):
         load_problems("builtin", cluster="subject")
+
+
+def test_a_repeated_problem_is_of_the_cluster_of_the_first(tmp_path):
+    other = {"question": "How many?", "answer": "Two.\n#### 2"}
+    table = [GOOD, {**other, "id": "x"}, {**GOOD, "id": "made up"}, GOOD]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, table)))
+    found = load_problems(str(tmp_path / "d.jsonl"))
+    assert [p.id for p in found] == ["d-00001", "x", "made up copy=d-00001", "d-00004 copy=d-00001"]
+    assert [template_of(p.id) for p in found] == ["d-00001", "x", "d-00001", "d-00001"]
+    assert load_problems(str(tmp_path / "d.jsonl"), limit=2) == found[:2], "a copy does not rename the first"
+    assert template_of("y copy=x cluster=a copy=b") == "cluster a copy=b", "a cluster may have any name"
+
+
+def test_chance_repeats_of_built_in_problems_keep_their_ids():
+    found = load_problems("builtin", limit=1500)
+    assert len({(p.question, p.solution) for p in found}) < 1500, "the seed no longer repeats a problem: take another"
+    assert [p.id for p in found] == [f"gsm-symbolic-0-{place:05d}" for place in range(1, 1501)]
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):

@@ -1,18 +1,24 @@
 """Conditions that end in the same sentence: identical sentence, equal lengths, whole spans of thought."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
+from hf_analysis.measurement.measure import measure
+from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.comparisons import EQUAL, PAIRS, page
-from hf_analysis.text.conditions import CONDITIONS, Context, Passage, find_condition, tokenise
+from hf_analysis.text.conditions import CONDITIONS, Context, Passage, SetAside, find_condition, tokenise
 from hf_analysis.text.own import CUE, OwnText
 from hf_analysis.text.problems import Problem, load_problems
 from hf_analysis.text.prose import sentence_starts, story
 from hf_analysis.text.steps import ending_of, joined, pieces, reasoning, shuffled
+from tests.hf_analysis.tiny_models import build
 
 SAME = sorted({name for pair in PAIRS if pair.same_ending for name in (pair.first, pair.second)})
 THOUGHT = Problem(
@@ -68,6 +74,29 @@ def test_lengths_are_what_the_table_says(model, problems):
                 first, second = (tokenise(model, made(name, problem, context)) for name in (pair.first, pair.second))
                 assert len(first[0]) == len(second[0])
                 assert first[1] == second[1]
+
+
+def test_a_question_that_shares_a_token_with_its_solution_is_set_aside_and_counted(problems, tmp_path):
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=258, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    bpe.train_from_iterator(["? S? S"], trainer)  # learns "? ", "? S": the end of a question and a solution's first
+    joining = LoadedModel("joining", build("llama"), PreTrainedTokenizerFast(tokenizer_object=bpe))
+    merging, apart = problems[0], Problem("apart", "Say how many.", "One.\nTwo.\n#### 2", "2")
+    context = Context([merging, apart], 0, joining)
+    _, n_question = tokenise(joining, made("cot_clean", merging, context))
+    assert n_question < len(joining.encode(merging.question)), "the test needs a joint token"
+    replacing = ("shuffled_tokens", "filler", "shuffled_tokens_clean", "filler_clean", "prose_clean")
+    for name in replacing:
+        with pytest.raises(SetAside):
+            made(name, merging, context)
+        like = made("cot_clean" if name.endswith("_clean") else "cot", apart, context)
+        assert len(tokenise(joining, made(name, apart, context))[0]) == len(tokenise(joining, like)[0])
+    table = measure(joining, [merging, apart], ["cot_clean", "filler_clean"], tmp_path / "out")
+    assert set(table[table.condition == "filler_clean"]["unit"]) == {"apart"}
+    summary = json.loads((tmp_path / "out" / "measurement.json").read_text())
+    assert summary["left_out"] == {"filler_clean": 1}
 
 
 def test_each_differs_from_cot_clean_before_the_sentence_alone(builtin, problems):

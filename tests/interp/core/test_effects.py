@@ -1,6 +1,7 @@
 """Effects against values computed by hand, and how they are stored and printed."""
 
 import io
+import json
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from hf_analysis.text.problems import load_problems
 from interp.core.contrast import Side, contrast
 from interp.core.effects import Effect, effect_table, effects, pairs, read_effects, write_effects, write_heads
 from interp.figures.measurement import measurement_figures
@@ -66,6 +68,18 @@ def test_too_few_problems_for_heads_and_for_an_interval():
 def test_problems_of_one_template_leave_no_interval():
     one = rows(("cot", "no_cot"), n=2).replace({"unit": {"p0": "gsm-symbolic-0-00002", "p1": "gsm-symbolic-0-00014"}})
     assert effects(one) == []
+
+
+def test_copies_of_problems_do_not_shrink_an_interval(tmp_path):
+    asked = [{"question": f"{i} and {i}?", "answer": f"#### {2 * i}"} for i in range(8)] * 4
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, asked)))
+    ids = [problem.id for problem in load_problems(str(tmp_path / "d.jsonl"))]
+    once = rows(("cot", "no_cot")).replace({"unit": {f"p{i}": ids[i] for i in range(8)}})
+    again = [once.replace({"unit": dict(zip(ids[:8], ids[k : k + 8]))}) for k in (8, 16, 24)]
+    (alone,), (copied,) = effects(once), effects(concat([once, *again]))
+    assert (copied.n, copied.unit, copied.problems) == (8, "clusters", 32)
+    assert copied.estimate == pytest.approx(alone.estimate)
+    assert copied.high - copied.low == pytest.approx(alone.high - alone.low, rel=0.05)
 
 
 def test_equal_problems_are_no_certainty():
