@@ -18,7 +18,8 @@ from jaxtyping import Bool, Int
 
 from probes.rows import setting, words
 
-PLACE = ["run", "condition", "unit", "metric", "scope"]
+TEXT = ["run", "condition", "unit", "metric", "scope"]
+"""Columns that name one number of one text: what it may have several rows of, by pair."""
 
 
 def pair_setting(own: str, m: int, against: str | None = None) -> str:
@@ -48,7 +49,7 @@ def matched_to(rows: pd.DataFrame, other: str) -> pd.DataFrame:
     against = of_pairs(rows)
     if not against.any():
         return rows
-    texts = rows.groupby(PLACE, sort=False).ngroup().to_numpy()
+    texts = rows.groupby(TEXT, sort=False).ngroup().to_numpy()
     return rows[of_pair(against == other, against == "", texts)]
 
 
