@@ -111,9 +111,9 @@ class Measurer:
             texts = [[self.model.decode([token]) for token in passage.ids] for passage in first]
             tokens = token_table(self.run, problem.id, first, texts)
         asked = (request.metrics, request.scopes, request.matched)
-        each = [reduce_problem(self.run, problem.id, view, *asked) for view in views(found)]
-        facts["set_aside"] = sorted({scope for one in each for scope in one.set_aside})
-        return Measured(problem, averaged([one.rows for one in each]), facts, tokens)
+        reduced = averaged([reduce_problem(self.run, problem.id, view, *asked) for view in views(found)])
+        facts["set_aside"] = sorted(reduced.set_aside)
+        return Measured(problem, reduced.rows, facts, tokens)
 
     def _prepared(self, i: int) -> Prepared | None:
         problem, request = self.problems[i], self.request

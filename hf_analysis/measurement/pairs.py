@@ -10,6 +10,9 @@ so a pair of texts has rows of its own on the longer side only: k conditions hav
 rows, not k (k - 1). `matched_to` picks the rows of one side of a pair. Rows that depend on no other text have neither
 word, nor have those of results made before pairs had rows of their own (all texts of a problem were matched to the
 shortest one): they are taken as they are.
+
+Where a problem has several texts of the model (`measurement.samples`), rows with against=OTHER and no m are means
+over the samples that have both texts of the pair, if some have one only.
 """
 
 import numpy as np

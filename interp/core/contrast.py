@@ -128,6 +128,7 @@ class Reading:
         self._against, names = pd.factorize(of_pairs(rows))
         self._others = {name: code for code, name in enumerate(names)}
         self._sizes = sizes_of_pairs(rows)
+        self._of_m = bool(((self._sizes != "") & (self._against != self._others.get("", -1))).any())
         self._problems, self._units = pd.factorize(rows["unit"], sort=True)
         self._texts = self._problems + len(self._units) * pd.factorize(rows["run"])[0]
         self._layer, self._head, self._value = (rows[name].to_numpy() for name in ("layer", "head", "value"))
@@ -136,7 +137,7 @@ class Reading:
     def beside(self, other: Side) -> Values:
         """Its values for a comparison with `other`, which are those of that pair where a pair has its own."""
         against = other.condition if self.side.against is None else self.side.against
-        if against == self.side.condition and self._others.keys() != {""}:
+        if against == self.side.condition and self._of_m:
             raise NotPaired(
                 f"{self.side} is compared with the same text: its other metrics and scopes say it all, or name with "
                 "`against` the text whose number of tokens it shall have"

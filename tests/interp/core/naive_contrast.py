@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from hf_analysis.measurement.pairs import matched_to, of_pairs
+from hf_analysis.measurement.pairs import matched_to
 from hf_analysis.text.problems import template_of
 from interp.core.contrast import Contrast, NotPaired, Side
 from probes.rows import words
@@ -26,7 +26,9 @@ def naive_contrast(rows: pd.DataFrame, first: Side, second: Side) -> Contrast:
 def _of_side(rows: pd.DataFrame, side: Side, other: Side) -> pd.DataFrame:
     keys = [side.condition, side.metric, side.scope, side.run]
     mine = (rows[["condition", "metric", "scope", "run"]] == keys).all(axis=1)
-    if side.condition == other.condition and of_pairs(rows[mine]).any():
+    if side.condition == other.condition and any(
+        {"against", "m"} <= words(text).keys() for text in rows[mine]["setting"]
+    ):
         raise NotPaired("one text")
     return matched_to(rows[mine], other.condition)
 
