@@ -71,9 +71,9 @@ class Measurer:
         n, size = len(self.problems), self.size
         if self.request.own:  # the problems whose texts are written at once, and several of those measured at once
             size *= max(1, BATCH // self.request.decoding.samples // size)
-        return fingerprint(self.model, self.run, self.request), [
-            range(start, min(start + size, n)) for start in range(0, n, size)
-        ]
+        identity = fingerprint(self.model, self.run, self.request)
+        identity |= {"metrics": list(self.request.metrics), "batch_size": self.size}  # which decides last digits
+        return identity, [range(start, min(start + size, n)) for start in range(0, n, size)]
 
     def measured(self, group: range) -> list[Measured]:
         """The problems of one group. Its composition decides last digits, so it is always computed whole."""
