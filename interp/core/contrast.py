@@ -175,7 +175,7 @@ def paired(first: Reading, second: Reading) -> Contrast:
         )
     if len(common) < max(len(a.units), len(b.units)):  # else the sides share their arrays with other comparisons
         a, b = (Values(common, *(part[one.units.get_indexer(common)] for part in one[1:])) for one in (a, b))
-    unequal = np.flatnonzero((a.sizes != b.sizes) & (a.sizes != "") & (b.sizes != ""))
+    unequal = unequal_sizes(a.sizes, b.sizes)
     if len(unequal):
         i = unequal[0]
         raise NotPaired(
@@ -183,6 +183,11 @@ def paired(first: Reading, second: Reading) -> Contrast:
             "no rows of this pair were measured"
         )
     return Contrast(a.cube, b.cube, tuple(template_of(unit) for unit in common), tuple(common))
+
+
+def unequal_sizes(first: np.ndarray, second: np.ndarray) -> Int[np.ndarray, " unequal"]:
+    """The problems whose two sides are of different numbers of tokens m; one without an m agrees with any."""
+    return np.flatnonzero((first != second) & (first != "") & (second != ""))
 
 
 def beyond(ours: Contrast, reference: Contrast) -> Contrast | None:
