@@ -14,19 +14,21 @@ Update = Callable[[int, str], None]
 
 
 @contextmanager
-def progress(title: str, total: int, unit: str, console: Console | None = None) -> Iterator[Update]:
-    """Yields the function to call with the work done so far."""
+def progress(
+    title: str, total: int, unit: str, console: Console | None = None, *, patient: bool = False
+) -> Iterator[Update]:
+    """Yields the function to call with the work done so far; if `patient`, plain lines are of long work only."""
     console = console or Console()
     if console.is_terminal:
         with _bar(title, total, console) as update:
             yield update
         return
-    started, shown = time.monotonic(), -PLAIN_SECONDS
+    started, shown = time.monotonic(), 0.0 if patient else -PLAIN_SECONDS
 
     def line(done: int, text: str) -> None:
         nonlocal shown
         now = time.monotonic()
-        if now - started - shown < PLAIN_SECONDS and done < total:
+        if now - started - shown < PLAIN_SECONDS and (done < total or shown == 0):
             return
         shown = now - started
         left = f", at most {shown / done * (total - done):.0f} s left" if 0 < done < total else ""

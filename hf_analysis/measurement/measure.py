@@ -74,9 +74,9 @@ class Measurer:
         n, size = len(self.problems), self.size
         if self.request.own:  # the problems whose texts are written at once, and several of those measured at once
             size *= max(1, BATCH // self.request.decoding.samples // size)
-        return fingerprint(self.model, self.run, self.request), [
-            range(start, min(start + size, n)) for start in range(0, n, size)
-        ]
+        identity = fingerprint(self.model, self.run, self.request)
+        identity |= {"metrics": list(self.request.metrics), "batch_size": self.size}  # which decides last digits
+        return identity, [range(start, min(start + size, n)) for start in range(0, n, size)]
 
     def measured(self, group: range) -> list[Measured]:
         """The problems of one group. Its composition decides last digits, so it is always computed whole."""
@@ -114,9 +114,9 @@ class Measurer:
             texts = [[self.model.decode([token]) for token in passage.ids] for passage in first]
             tokens = token_table(self.run, problem.id, first, texts)
         asked = (request.metrics, request.scopes, request.matched)
-        each = [reduce_problem(self.run, problem.id, view, *asked) for view in views(found)]
-        facts["set_aside"] = sorted({scope for one in each for scope in one.set_aside})
-        return Measured(problem, averaged([one.rows for one in each]), facts, tokens)
+        reduced = averaged([reduce_problem(self.run, problem.id, view, *asked) for view in views(found)])
+        facts["set_aside"] = sorted(reduced.set_aside)
+        return Measured(problem, reduced.rows, facts, tokens)
 
     def _prepared(self, i: int) -> Prepared | None:
         problem, request = self.problems[i], self.request

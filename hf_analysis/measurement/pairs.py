@@ -10,14 +10,19 @@ so a pair of texts has rows of its own on the longer side only: k conditions hav
 rows, not k (k - 1). `matched_to` picks the rows of one side of a pair. Rows that depend on no other text have neither
 word, nor have those of results made before pairs had rows of their own (all texts of a problem were matched to the
 shortest one): they are taken as they are.
+
+Where a problem has several texts of the model (`measurement.samples`), rows with against=OTHER and no m are means
+over the samples that have both texts of the pair, if some have one only.
 """
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Bool, Int
 
 from probes.rows import setting, words
 
-PLACE = ["run", "condition", "unit", "metric", "scope"]
+TEXT = ["run", "condition", "unit", "metric", "scope"]
+"""Columns that name one number of one text: what it may have several rows of, by pair."""
 
 
 def pair_setting(own: str, m: int, against: str | None = None) -> str:
@@ -37,20 +42,25 @@ def own_settings(rows: pd.DataFrame) -> np.ndarray:
     return np.array([setting(**one) for one in kept], dtype=object)[codes]
 
 
+def sizes_of_pairs(rows: pd.DataFrame) -> np.ndarray:
+    """Row by row, the m of a row of m tokens; empty where it depends on no other text."""
+    return _word(rows, "m")
+
+
 def matched_to(rows: pd.DataFrame, other: str) -> pd.DataFrame:
     """The rows for a comparison with the condition `other`: those against it, else those against none, in order."""
     against = of_pairs(rows)
     if not against.any():
         return rows
-    places = rows.groupby(PLACE, sort=False).ngroup().to_numpy()
-    own = against == other
-    return rows[own | ((against == "") & ~np.isin(places, places[own]))]
+    texts = rows.groupby(TEXT, sort=False).ngroup().to_numpy()
+    return rows[of_pair(against == other, against == "", texts)]
 
 
-def matched_sizes(rows: pd.DataFrame) -> pd.Series:
-    """By problem, the m of its rows; empty text where they have none. One side of a pair has one m a problem."""
-    found = rows[["unit"]].assign(m=_word(rows, "m")).drop_duplicates()
-    return found.drop_duplicates("unit").set_index("unit")["m"]
+def of_pair(
+    own: Bool[np.ndarray, " row"], unnamed: Bool[np.ndarray, " row"], texts: Int[np.ndarray, " row"]
+) -> Bool[np.ndarray, " row"]:
+    """Which rows are those of one pair: its `own`, and the `unnamed`, against none, of `texts` that have none own."""
+    return own | (unnamed & ~np.isin(texts, texts[own]))
 
 
 def _word(rows: pd.DataFrame, name: str) -> np.ndarray:

@@ -1,16 +1,19 @@
 """How are several texts of one problem measured? Each as if it were the only one; a problem's rows are their means.
 
 The passages of one problem stand side by side, those of later samples under keys such as `generated#1`. A view is
-what would have been measured with one sample alone.
+what would have been measured with one sample alone. A sample may have one text of the model and not the other
+(`generated`, and no reasoning for `generated_clean`): rows of that pair are means over the samples that have both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import permutations
 
 import pandas as pd
 
-from hf_analysis.measurement.pairs import matched_to, own_settings, pair_setting
-from hf_analysis.measurement.reductions import PassageRows
+from hf_analysis.measurement.pairs import matched_to, own_settings, pair_setting, sizes_of_pairs
+from hf_analysis.measurement.reductions import PassageRows, Reduced
+from hf_analysis.text.conditions import OWN
 from probes import rows
 
 _SIGN = "#"
@@ -22,27 +25,35 @@ def keyed(condition: str, sample: int = 0) -> str:
     return f"{name}{_SIGN}{sample}" if sample else name
 
 
+def _sample(key: str) -> int:
+    return int(key.partition(_SIGN)[2] or 0)
+
+
 def views(passages: Sequence[PassageRows]) -> list[list[PassageRows]]:
     """For each sample that has a text, its passages and those that have no samples, in order and by condition."""
-    samples = [int(passage.condition.partition(_SIGN)[2] or 0) for passage in passages]
-    sampled = {keyed(passage.condition) for passage, sample in zip(passages, samples) if sample}
-    found = []
-    for sample in sorted(set(samples)):
-        view = [
-            replace(passage, condition=keyed(passage.condition))
-            for passage, own in zip(passages, samples)
-            if own == sample or keyed(passage.condition) not in sampled
+    names = [keyed(passage.condition) for passage in passages]
+    samples = [_sample(passage.condition) if name in OWN else None for passage, name in zip(passages, names)]
+    return [
+        [
+            replace(passage, condition=name)
+            for passage, name, own in zip(passages, names, samples)
+            if own in (None, sample)
         ]
-        if len(set(samples)) == 1 or any(passage.condition in sampled for passage in view):
-            found.append(view)
-    return found
+        for sample in sorted({own for own in samples if own is not None}) or [0]
+    ]
 
 
-def averaged(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The mean of every row over `tables`, and of the numbers in its setting: correct=0.5 where half were right."""
-    if len(tables) == 1:
-        return tables[0]
-    whole = pd.concat([_of_every_pair(table) for table in tables], ignore_index=True)
+def averaged(each: Sequence[Reduced]) -> Reduced:
+    """The mean of every row over samples, and of the numbers in its setting: correct=0.5 where half were right.
+
+    A scope is set aside where no sample has rows in it.
+    """
+    if len(each) == 1:
+        return each[0]
+    tables = [one.rows for one in each]
+    alone = len({name for table in tables for name in table["condition"]}) == 1
+    parts = tables if alone else [*map(_of_every_pair, tables), *_of_common_samples(tables)]
+    whole = pd.concat(parts, ignore_index=True)
     split = {text: _split(text) for text in whole["setting"].unique()}
     numbers = pd.DataFrame([split[text][1] for text in whole["setting"]], index=whole.index)
     keys = [name for name in rows.COLUMNS if name not in ("setting", "value", "n_tokens")]
@@ -54,7 +65,8 @@ def averaged(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         for words, values in zip(means["words"], means[counted].to_numpy())
     ]
     n_tokens = means["n_tokens"].round().astype("int64")
-    return rows.validate(means.assign(setting=settings, n_tokens=n_tokens)[list(rows.COLUMNS)])
+    table = rows.validate(means.assign(setting=settings, n_tokens=n_tokens)[list(rows.COLUMNS)])
+    return Reduced(table, tuple(name for name in each[0].set_aside if all(name in one.set_aside for one in each)))
 
 
 def _of_every_pair(table: pd.DataFrame) -> pd.DataFrame:
@@ -62,10 +74,8 @@ def _of_every_pair(table: pd.DataFrame) -> pd.DataFrame:
 
     Which one is differs between samples; the means of both sides of a pair must be over the same samples.
     """
-    sizes = table["setting"].map({text: rows.words(text).get("m", "") for text in table["setting"].unique()})
+    sizes = pd.Series(sizes_of_pairs(table), index=table.index)
     conditions = list(table["condition"].unique())
-    if len(conditions) == 1 or not sizes.any():
-        return table
     parts = [table[sizes == ""]]
     for name in conditions:
         mine = table[(sizes != "") & (table["condition"] == name)]
@@ -75,6 +85,21 @@ def _of_every_pair(table: pd.DataFrame) -> pd.DataFrame:
                 named = zip(own_settings(chosen), sizes[chosen.index])
                 parts.append(chosen.assign(setting=[pair_setting(own, int(m), other) for own, m in named]))
     return pd.concat(parts, ignore_index=True)
+
+
+def _of_common_samples(tables: Sequence[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """Rows of no m tokens for a pair of texts that one sample has and another has not: of the samples of both.
+
+    The rows for all other comparisons are of every sample that has the text.
+    """
+    plain = [table[sizes_of_pairs(table) == ""] for table in tables]
+    scopes = [{name: set(part["scope"]) for name, part in table.groupby("condition")} for table in plain]
+    for name, other in permutations(OWN, 2):
+        common = [found.get(name, set()) & found.get(other, set()) for found in scopes]
+        missing = set().union(*(found.get(name, set()) - both for found, both in zip(scopes, common)))
+        for table, both in zip(plain, common):
+            mine = table[(table["condition"] == name) & table["scope"].isin(both & missing)]
+            yield mine.assign(setting=[rows.setting(**rows.words(text), against=other) for text in mine["setting"]])
 
 
 def _split(setting: str) -> tuple[str, dict[str, float]]:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,19 @@ from typing import Any
 import pandas as pd
 
 from hf_analysis.measurement.kept_tokens import COLUMNS
-from hf_analysis.measurement.request import PAPER_METRICS, Request
+from hf_analysis.measurement.request import Request
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem, paper_quirks
 from probes import rows
-from probes.attention.statistics import DEFAULT_METRICS
 from probes.base.atomic import remove_leftovers, write_file, write_json, write_text
 from probes.base.identity import admit
 
 FINGERPRINT = "fingerprint.json"
+UNSAID_METRICS = [
+    "min", "mean", "q10", "length_matched_min", "sink_mass", "sink_excluded_min", "sink_excluded_mean",
+]  # fmt: skip
+"""The usual metrics of the versions that did not name them in their records, whatever is usual now."""
+UNSAID_PAPER_METRICS = ["min"]
 PASSAGES = "passages.jsonl"
 """Every text by problem and condition, with how its tokens are divided (`tokens_of`)."""
 GENERATED = "generated.jsonl"
@@ -37,8 +41,7 @@ GENERATED = "generated.jsonl"
 
 
 def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any]:
-    """Everything that decides the rows, in words or as digests; the usual metrics go without saying."""
-    usual = request.metrics == (PAPER_METRICS if request.paper_mode else DEFAULT_METRICS)
+    """What decides the texts and how they are read, in words or as digests; `Measurer` adds what is measured."""
     return {
         "run": run,
         "model": model.name,
@@ -51,11 +54,24 @@ def fingerprint(model: LoadedModel, run: str, request: Request) -> dict[str, Any
         "paper_mode": request.paper_mode,
         "share": request.share,
         "scopes": list(request.scopes),
-        **({} if usual else {"metrics": list(request.metrics)}),
         **({} if request.pairs is None else {"pairs": sorted(map(sorted, request.pairs))}),
         **({"chat": True, "thinking": request.thinking} if request.chat else {}),
         **({"decoding": asdict(request.decoding)} if request.own else {}),
+        # earlier versions paired texts of different samples: their rows must not be mixed with ours
+        **({"averaged": "over common samples"} if len(request.own) > 1 and request.decoding.samples > 1 else {}),
     }
+
+
+def unsaid(identity: Mapping[str, Any], request: Request) -> dict[str, Any]:
+    """What records of earlier versions left unsaid of a measurement with this `identity`, as far as it is known.
+
+    They named no metrics if these were the usual ones, and never a batch size: that it was the default is believed
+    where the default is asked for.
+    """
+    known: dict[str, Any] = {"metrics": UNSAID_PAPER_METRICS if request.paper_mode else UNSAID_METRICS}
+    if request.batch_size is None:
+        known["batch_size"] = identity.get("batch_size")
+    return {name: value for name, value in known.items() if name in identity}
 
 
 def problems_digest(problems: Sequence[Problem]) -> str:
@@ -81,7 +97,8 @@ class Store:
 
     def open(self, identity: dict[str, Any], resume: bool) -> None:
         """Starts the directory, or takes up what an earlier run of the same measurement finished."""
-        admit(self.out, identity, resume, record=FINGERPRINT, among=(FINGERPRINT, "problems"))
+        earlier = unsaid(identity, self.request)
+        admit(self.out, identity, resume, record=FINGERPRINT, among=(FINGERPRINT, "problems"), earlier=earlier)
         remove_leftovers(self.out)
         remove_leftovers(self.out / "problems")
         remove_leftovers(self.out / "tokens")

@@ -23,7 +23,17 @@ from hf_analysis.text.problems import load_problems
 from hf_analysis.text.scopes import DEFAULT_SCOPES, SCOPES
 from interp.cli import parse
 from interp.console import progress
-from interp.core.effects import AGAINST, FILE, HEADS, Effect, effect_table, effects, write_effects, write_heads
+from interp.core.effects import (
+    AGAINST,
+    FILE,
+    HEADS,
+    Effect,
+    compared,
+    effect_of,
+    effect_table,
+    write_effects,
+    write_heads,
+)
 from interp.core.reproduce import chosen, command
 from interp.core.runs import check_directory, run_directory
 from probes import rows
@@ -241,15 +251,22 @@ def _loaded(options: Entropy, name: str) -> LoadedModel:
 
 def _compared(options: Entropy, table: pd.DataFrame) -> list[Effect]:
     """Writes effects and figures; one problem or one condition leaves no effect."""
-    found = effects(table)
+    cells = len(table[["metric", "scope"]].drop_duplicates())
+    with progress("pairing", cells, "metrics by scope", patient=True) as update:
+        pairs = compared(table, update)
+    found = []
+    with progress("comparing", len(pairs), "pairs", patient=True) as update:
+        for pair in pairs:
+            found.append(effect_of(pair))
+            update(len(found), f"{pair.first.metric}, {pair.first.scope} tokens")
     if found:
         from interp.figures.measurement import measurement_figures  # matplotlib, when the work is done
         from interp.figures.style import save_figures
 
-        save_figures(options.out / "figures", measurement_figures(table, found))
+        save_figures(options.out / "figures", measurement_figures(table, pairs, found))
     again = command("entropy", options=chosen(options, leaving_out=NOT_THE_RUN))
     write_effects(options.out / FILE, again, found)
-    write_heads(options.out / HEADS, table)
+    write_heads(options.out / HEADS, pairs)
     return found
 
 

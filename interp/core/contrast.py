@@ -9,12 +9,13 @@ length, m tokens) is read from the rows of that pair, on both sides (`hf_analysi
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from hf_analysis.measurement.pairs import matched_sizes, matched_to, of_pairs
+from hf_analysis.measurement.pairs import of_pair, of_pairs, sizes_of_pairs
 from hf_analysis.text.problems import template_of
 from interp.statistics import ALPHA, Interval, MaxT, clustered_mean, sign_flip_max_t
 
@@ -106,21 +107,87 @@ def head_test(differences: Float[np.ndarray, "cluster head"]) -> MaxT:
 
 def contrast(rows: pd.DataFrame, first: Side, second: Side) -> Contrast:
     """The problems that have both sides, paired; those of one template are a cluster."""
-    rows_a, rows_b = _of_side(rows, first, second), _of_side(rows, second, first)
-    (of_a, a), (of_b, b) = _cube(rows_a, first), _cube(rows_b, second)
-    common = of_a[of_a.isin(of_b)]
+    return paired(Reading(_of_side(rows, first), first), Reading(_of_side(rows, second), second))
+
+
+class Values(NamedTuple):
+    """What one side of a comparison has."""
+
+    units: pd.Index
+    """Its problems, sorted."""
+    cube: Float[np.ndarray, "problem layer head"]
+    sizes: np.ndarray
+    """The m of each problem's rows; empty text where they have none."""
+
+
+class Reading:
+    """The rows of one side as arrays: their settings are read once, and each comparison's values are built once."""
+
+    def __init__(self, rows: pd.DataFrame, side: Side) -> None:
+        self.side = side
+        self._against, names = pd.factorize(of_pairs(rows))
+        self._others = {name: code for code, name in enumerate(names)}
+        self._sizes = sizes_of_pairs(rows)
+        self._of_m = bool(((self._sizes != "") & (self._against != self._others.get("", -1))).any())
+        self._problems, self._units = pd.factorize(rows["unit"], sort=True)
+        self._texts = self._problems + len(self._units) * pd.factorize(rows["run"])[0]
+        self._layer, self._head, self._value = (rows[name].to_numpy() for name in ("layer", "head", "value"))
+        self._found: dict[str, Values] = {}
+
+    def beside(self, other: Side) -> Values:
+        """Its values for a comparison with `other`, which are those of that pair where a pair has its own."""
+        against = other.condition if self.side.against is None else self.side.against
+        if against == self.side.condition and self._of_m:
+            raise NotPaired(
+                f"{self.side} is compared with the same text: its other metrics and scopes say it all, or name with "
+                "`against` the text whose number of tokens it shall have"
+            )
+        against = against if against in self._others else ""
+        if against not in self._found:
+            own, unnamed = (self._against == self._others.get(name, -1) for name in (against, ""))
+            self._found[against] = self._values(np.flatnonzero(of_pair(own, unnamed, self._texts)))
+        return self._found[against]
+
+    def _values(self, chosen: Int[np.ndarray, " row"]) -> Values:
+        """The values of some of the rows, one for each head of each of their problems."""
+        places, starts, problems = np.unique(self._problems[chosen], return_index=True, return_inverse=True)
+        layer, head = self._layer[chosen], self._head[chosen]
+        shape = (int(layer.max(initial=-1)) + 1, int(head.max(initial=-1)) + 1)
+        sizes = np.bincount(problems, minlength=len(places))
+        wrong = np.flatnonzero(sizes != shape[0] * shape[1])
+        if len(wrong):
+            raise ValueError(
+                f"problem {self._units[places[wrong[0]]]} has {sizes[wrong[0]]} values of {self.side}, expected "
+                f"{shape[0] * shape[1]}"
+            )
+        cube = np.empty((len(places), *shape))
+        cube[problems, layer, head] = self._value[chosen]
+        return Values(pd.Index(self._units[places]), cube, self._sizes[chosen[starts]])
+
+
+def paired(first: Reading, second: Reading) -> Contrast:
+    """The contrast of two sides."""
+    a, b = first.beside(second.side), second.beside(first.side)
+    common = a.units[a.units.isin(b.units)]
     if len(common) < 2:
-        raise NotPaired(f"{first} and {second} have {len(common)} problems in common; at least 2 are needed")
-    m_a, m_b = (matched_sizes(part).reindex(common).to_numpy() for part in (rows_a, rows_b))
-    unequal = np.flatnonzero((m_a != m_b) & (m_a != "") & (m_b != ""))
+        raise NotPaired(
+            f"{first.side} and {second.side} have {len(common)} problems in common; at least 2 are needed"
+        )
+    if len(common) < max(len(a.units), len(b.units)):  # else the sides share their arrays with other comparisons
+        a, b = (Values(common, *(part[one.units.get_indexer(common)] for part in one[1:])) for one in (a, b))
+    unequal = unequal_sizes(a.sizes, b.sizes)
     if len(unequal):
         i = unequal[0]
         raise NotPaired(
-            f"{first} and {second} are over {m_a[i]} and {m_b[i]} tokens in problem {common[i]}: no rows of this "
-            "pair were measured"
+            f"{first.side} and {second.side} are over {a.sizes[i]} and {b.sizes[i]} tokens in problem {common[i]}: "
+            "no rows of this pair were measured"
         )
-    clusters = tuple(template_of(unit) for unit in common)
-    return Contrast(a[of_a.get_indexer(common)], b[of_b.get_indexer(common)], clusters, tuple(common))
+    return Contrast(a.cube, b.cube, tuple(template_of(unit) for unit in common), tuple(common))
+
+
+def unequal_sizes(first: np.ndarray, second: np.ndarray) -> Int[np.ndarray, " unequal"]:
+    """The problems whose two sides are of different numbers of tokens m; one without an m agrees with any."""
+    return np.flatnonzero((first != second) & (first != "") & (second != ""))
 
 
 def beyond(ours: Contrast, reference: Contrast) -> Contrast | None:
@@ -135,8 +202,8 @@ def beyond(ours: Contrast, reference: Contrast) -> Contrast | None:
     return Contrast(first, second, tuple(ours.labels[common]), units)
 
 
-def _of_side(rows: pd.DataFrame, side: Side, other: Side) -> pd.DataFrame:
-    """The rows of one side of a comparison."""
+def _of_side(rows: pd.DataFrame, side: Side) -> pd.DataFrame:
+    """The rows of one side, of all its comparisons."""
     of_side = (rows["condition"] == side.condition) & (rows["metric"] == side.metric) & (rows["scope"] == side.scope)
     if side.run is not None:
         of_side &= rows["run"] == side.run
@@ -145,25 +212,4 @@ def _of_side(rows: pd.DataFrame, side: Side, other: Side) -> pd.DataFrame:
         known = {name: ", ".join(sorted(rows[name].unique())) for name in ("condition", "metric", "scope")}
         has = "; ".join(f"the {name}s {values}" for name, values in known.items())
         raise ValueError(f"no rows of {side}; the table has {has}")
-    against = other.condition if side.against is None else side.against
-    if against == side.condition and of_pairs(chosen).any():
-        raise NotPaired(
-            f"{side} is compared with the same text: its other metrics and scopes say it all, or name with `against` "
-            "the text whose number of tokens it shall have"
-        )
-    return matched_to(chosen, against)
-
-
-def _cube(chosen: pd.DataFrame, side: Side) -> tuple[pd.Index, Float[np.ndarray, "problem layer head"]]:
-    """The side's problems, sorted, and its values."""
-    shape = (int(chosen["layer"].max()) + 1, int(chosen["head"].max()) + 1)
-    codes, units = pd.factorize(chosen["unit"], sort=True)
-    sizes = np.bincount(codes)
-    wrong = np.flatnonzero(sizes != shape[0] * shape[1])
-    if len(wrong):
-        raise ValueError(
-            f"problem {units[wrong[0]]} has {sizes[wrong[0]]} values of {side}, expected {shape[0] * shape[1]}"
-        )
-    values = np.empty((len(units), *shape))
-    values[codes, chosen["layer"].to_numpy(), chosen["head"].to_numpy()] = chosen["value"].to_numpy()
-    return pd.Index(units), values
+    return chosen

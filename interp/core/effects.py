@@ -6,7 +6,7 @@ declared number of problems.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from hf_analysis.text.problems import template_of
-from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, NotPaired, Side, contrast
+from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, NotPaired, Reading, Side, paired
 from interp.core.verdict import number
 from interp.statistics import ALPHA, Interval, cautious_mean
 from probes.attention.statistics import find_metric
@@ -78,48 +78,71 @@ class Effect:
         return cls(**read)
 
 
+@dataclass(frozen=True)
+class SidesCompared:
+    """Two sides that differ in one thing, and how they differ."""
+
+    first: Side
+    second: Side
+    names: tuple[str, str]
+    """The sides in words: the condition; where there are several models, the model too."""
+    contrast: Contrast
+
+
 def effects(rows: pd.DataFrame, level: float = 1 - ALPHA) -> list[Effect]:
     """Every pair of conditions of a model, and every condition of a pair of models, in all metrics and scopes.
 
     None where all problems are of one cluster: there is no interval.
     """
-    runs = set(rows["run"])
-    return [_effect(found, first, second, runs, level) for first, second, found in compared(rows)]
+    return [effect_of(pair, level) for pair in compared(rows)]
 
 
-def compared(rows: pd.DataFrame) -> Iterator[tuple[Side, Side, Contrast]]:
-    """The same pairs with their contrasts; without those of one cluster or of unequal numbers of tokens."""
+def compared(rows: pd.DataFrame, progress: Callable[[int, str], None] | None = None) -> list[SidesCompared]:
+    """The same pairs with their contrasts; without those of one cluster or of unequal numbers of tokens.
+
+    Effects, heads and figures all need them. What no pair has of its own is one array for all pairs of a side.
+    `progress(done, which)` is called after every metric in every scope.
+    """
+    found: list[SidesCompared] = []
     if len({template_of(unit) for unit in rows["unit"].unique()}) < 2:
-        return
-    for (metric, scope), piece in rows.groupby(["metric", "scope"], sort=False):
-        for first, second in pairs(piece, str(metric), str(scope)):
+        return found
+    several = rows["run"].nunique() > 1
+    for done, ((metric, scope), piece) in enumerate(rows.groupby(["metric", "scope"], sort=False), 1):
+        readings = {}
+        for (run, condition), part in piece.groupby(["run", "condition"], sort=False):
+            side = Side(str(condition), str(metric), str(scope), str(run))
+            readings[side] = Reading(part, side)
+        for first, second in pairs(readings):
             try:
-                found = contrast(piece, first, second)
+                difference = paired(readings[first], readings[second])
             except NotPaired:
                 continue
-            if found.n_clusters > 1:
-                yield first, second, found
+            if difference.n_clusters > 1:
+                names = [f"{side.run}: {side.condition}" if several else side.condition for side in (first, second)]
+                found.append(SidesCompared(first, second, (names[0], names[1]), difference))
+        if progress is not None:
+            progress(done, f"{metric}, {scope} tokens")
+    return found
 
 
-def pairs(rows: pd.DataFrame, metric: str, scope: str) -> Iterator[tuple[Side, Side]]:
-    """The sides of a metric that differ in one thing, the condition or the model, in the order of the rows."""
-    measured = rows[(rows["metric"] == metric) & (rows["scope"] == scope)][["run", "condition"]].drop_duplicates()
-    sides = [Side(condition, metric, scope, run) for run, condition in measured.itertuples(index=False)]
+def pairs(sides: Iterable[Side]) -> Iterator[tuple[Side, Side]]:
+    """Those of the sides of a metric that differ in one thing, the condition or the model, in their order."""
     for first, second in combinations(sides, 2):
         if (first.run == second.run) != (first.condition == second.condition):
             yield first, second
 
 
-def _effect(found: Contrast, first: Side, second: Side, runs: Collection[str], level: float) -> Effect:
-    metric = find_metric(first.metric)
+def effect_of(pair: SidesCompared, level: float = 1 - ALPHA) -> Effect:
+    """The mean difference of two sides, with its interval."""
+    found, metric = pair.contrast, find_metric(pair.first.metric)
     statistic = metric.statistic
     overall = _overall(found, level, math.inf if statistic.high is None else statistic.high - statistic.low)
     lower, higher = found.head_shares() if found.n_clusters >= FEWEST_FOR_HEADS else (None, None)
     return Effect(
         metric=metric.name,
-        scope=first.scope,
-        first=in_words(first, runs),
-        second=in_words(second, runs),
+        scope=pair.first.scope,
+        first=pair.names[0],
+        second=pair.names[1],
         quantity=f"{metric.label}, {statistic.unit}" if statistic.unit else metric.label,
         estimate=float(overall.value),
         low=float(overall.low),
@@ -145,29 +168,25 @@ def _overall(found: Contrast, level: float, widest: float) -> Interval:
     return replace(overall, low=max(overall.low, -widest), high=min(overall.high, widest))
 
 
-def in_words(side: Side, runs: Collection[str]) -> str:
-    """The condition; where there are several models, the model too."""
-    return side.condition if len(runs) == 1 else f"{side.run}: {side.condition}"
-
-
 def write_effects(path: Path, command: str, found: Sequence[Effect]) -> None:
     """Writes the effects, and the command that would make them again, atomically."""
     write_json(path, {"command": command, "effects": [effect.record() for effect in found]})
 
 
-def head_effects(rows: pd.DataFrame) -> pd.DataFrame:
+def head_effects(pairs: Sequence[SidesCompared]) -> pd.DataFrame:
     """Every head's mean difference, and its p adjusted over heads (max-T), where there are enough clusters."""
-    runs, tables = set(rows["run"]), []
-    for first, second, found in compared(rows):
+    tables = []
+    for pair in pairs:
+        found = pair.contrast
         if found.n_clusters < FEWEST_FOR_HEADS:
             continue
         mean = found.differences.mean(0)
         layer, head = np.indices(mean.shape).reshape(2, -1)
         columns = {
-            "first": in_words(first, runs),
-            "second": in_words(second, runs),
-            "metric": first.metric,
-            "scope": first.scope,
+            "first": pair.names[0],
+            "second": pair.names[1],
+            "metric": pair.first.metric,
+            "scope": pair.first.scope,
             "layer": layer,
             "head": head,
             "effect": mean.reshape(-1),
@@ -177,9 +196,9 @@ def head_effects(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def write_heads(path: Path, rows: pd.DataFrame) -> None:
+def write_heads(path: Path, pairs: Sequence[SidesCompared]) -> None:
     """Writes every head's effects as CSV, atomically; nothing where no pair has enough clusters."""
-    table = head_effects(rows)
+    table = head_effects(pairs)
     if len(table):
         write_file(path, lambda temporary: table.to_csv(temporary, index=False, float_format="%.6g"))
 

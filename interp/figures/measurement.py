@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from interp.core.contrast import Contrast, Side, contrast
-from interp.core.effects import Effect, compared, in_words
+from interp.core.effects import Effect, SidesCompared
 from interp.figures.pretrained import difference_maps, paired_heads, sorted_bars
 from interp.figures.style import BLUE, GREEN, ORANGE, PURPLE, VERMILION, new_figure, styled
 from probes.attention.statistics import Metric, find_metric
@@ -16,14 +16,16 @@ STYLES = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "D"), (PURPLE, "^"), (ORANGE, "
 """Of the scopes."""
 
 
-def measurement_figures(rows: pd.DataFrame, effects: Sequence[Effect]) -> Mapping[str, Figure]:
+def measurement_figures(
+    rows: pd.DataFrame, pairs: Sequence[SidesCompared], effects: Sequence[Effect]
+) -> Mapping[str, Figure]:
     """All effects; the first condition against each other one, head by head; the paper's bars if they apply."""
     if not effects:
         return {}
     metric = find_metric(effects[0].metric)
     scopes = [effect.scope for effect in effects if effect.metric == metric.name]
     scope = "answer" if "answer" in scopes else scopes[0]
-    contrasts, first = head_contrasts(rows, metric, scope)
+    contrasts, first = head_contrasts(pairs, metric, scope)
     quantity = metric.statistic.label
     drawn = {
         "effects": forest(effects),
@@ -37,19 +39,19 @@ def measurement_figures(rows: pd.DataFrame, effects: Sequence[Effect]) -> Mappin
     return drawn
 
 
-def head_contrasts(rows: pd.DataFrame, metric: Metric, scope: str) -> tuple[dict[str, Contrast], str]:
+def head_contrasts(pairs: Sequence[SidesCompared], metric: Metric, scope: str) -> tuple[dict[str, Contrast], str]:
     """The first side against each other one, in `metric` and its length-matched form; and the first side in words."""
-    measured, runs = set(rows["metric"]), set(rows["run"])
-    matched = [m for m in metric.statistic.metrics if m.reduction.startswith("length_matched") and m.name in measured]
+    matched = [m for m in metric.statistic.metrics if m.reduction.startswith("length_matched")]
     shown = {m.name for m in (metric, *matched)}
-    of_scope = rows[rows["metric"].isin(shown) & (rows["scope"] == scope)]
     found, first_side = {}, ""
-    for first, second, one in compared(of_scope):
-        first_side = first_side or in_words(first, runs)
-        if in_words(first, runs) == first_side:
-            pair = [_short(side, 32) for side in (first_side, in_words(second, runs))]
-            broken = "\n− " if len(runs) > 1 else " − "  # models may be called by long names
-            found[f"{first.metric}, {scope} tokens\n{broken.join(pair)}"] = one
+    for pair in pairs:
+        if pair.first.metric not in shown or pair.first.scope != scope:
+            continue
+        first_side = first_side or pair.names[0]
+        if pair.names[0] == first_side:
+            short = [_short(name, 32) for name in pair.names]
+            broken = "\n− " if pair.names[0] != pair.first.condition else " − "  # models may be called by long names
+            found[f"{pair.first.metric}, {scope} tokens\n{broken.join(short)}"] = pair.contrast
     return found, _short(first_side, 20)  # it stands in the legend of every panel
 
 

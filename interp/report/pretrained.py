@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from hf_analysis.measurement.pairs import matched_to, of_pairs, own_settings
+from hf_analysis.measurement.pairs import matched_to, of_pairs, own_settings, sizes_of_pairs
 from hf_analysis.text.problems import template_of
 from hf_analysis.text.scopes import SCOPES
-from interp.core.contrast import Contrast, Side, cluster_totals, head_test
+from interp.core.contrast import Contrast, Side, cluster_totals, head_test, unequal_sizes
 from interp.report.pack import packed, visible
 from interp.report.sources import Run, model_and_data
 from interp.report.tokens import token_data
@@ -93,7 +93,9 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
     against = of_pairs(table)
     by_condition = _Values(axes, n_layers, n_heads)
     values = by_condition.of(table[against == ""])
-    matched = {other: by_condition.of(matched_to(table, other)) for other in conditions if (against == other).any()}
+    of_pair = {other: matched_to(table, other) for other in conditions if (against == other).any()}
+    matched = {other: by_condition.of(part) for other, part in of_pair.items()}
+    sizes = {other: by_condition.sizes_of(of_pair.get(other, table[against == ""])) for other in conditions}
     lengths = table.groupby(["scope", "condition"])["n_tokens"].mean()
     return {
         "name": visible(label),
@@ -114,7 +116,7 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
             "second": BOARD[1].condition,
         },
         "controlled": CONTROLLED,
-        "tests": _tests(values, matched, conditions, [template_of(unit) for unit in units]),
+        "tests": _tests(values, matched, sizes, conditions, [template_of(unit) for unit in units]),
         "tokens": token_data(tokens, n_layers, n_heads),
     }
 
@@ -137,6 +139,13 @@ class _Values:
         values[(*index, table["layer"].to_numpy(), table["head"].to_numpy())] = table["value"].to_numpy()
         return values
 
+    def sizes_of(self, table: pd.DataFrame) -> np.ndarray:
+        """By metric, scope, condition and problem, the m of the rows; empty text where they have none."""
+        index = [pd.Categorical(table[name], categories=places).codes for name, places in self.axes]
+        sizes = np.full([len(places) for _, places in self.axes], "", dtype=object)
+        sizes[tuple(index)] = sizes_of_pairs(table)
+        return sizes
+
 
 def _matched(matched: Mapping[str, Cube], values: Cube, conditions: list[str]) -> list[dict[str, Any]]:
     """What a condition has at the length of a shorter one, where that is another number: a column of problems."""
@@ -158,17 +167,26 @@ def declared_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _tests(
-    values: Cube, matched: Mapping[str, Cube], conditions: list[str], clusters: list[str]
+    values: Cube,
+    matched: Mapping[str, Cube],
+    sizes: Mapping[str, np.ndarray],
+    conditions: list[str],
+    clusters: list[str],
 ) -> list[dict[str, Any]]:
-    """For each declared pair, metric and scope: adjusted p of every head, and the mean difference."""
+    """For each declared pair, metric and scope: adjusted p of every head, and the mean difference.
+
+    As in `contrast`, none where the two sides are of unequal numbers of tokens.
+    """
     tests = []
     for first, second in declared_pairs(conditions):
         a = matched.get(second, values)[:, :, conditions.index(first)]
         b = matched.get(first, values)[:, :, conditions.index(second)]
+        m_a, m_b = sizes[second][:, :, conditions.index(first)], sizes[first][:, :, conditions.index(second)]
         for metric, scope in np.ndindex(a.shape[:2]):
             complete = np.flatnonzero(~np.isnan(a[metric, scope] - b[metric, scope]).any((1, 2)))
             labels = tuple(clusters[unit] for unit in complete)
-            if len(set(labels)) < 2:
+            unequal = unequal_sizes(m_a[metric, scope][complete], m_b[metric, scope][complete])
+            if len(set(labels)) < 2 or len(unequal):
                 continue
             place = {"pair": [visible(first), visible(second)], "metric": metric, "scope": scope}
             tests.append({**place, **_test(Contrast(a[metric, scope][complete], b[metric, scope][complete], labels))})

@@ -45,15 +45,17 @@ def admit(
     record: str = RECORD,
     among: Collection[str] | None = None,
     beside: Callable[[], Mapping[str, Any]] = dict,
+    earlier: Mapping[str, Any] | None = None,
 ) -> None:
     """Begins the run of this `identity` in `directory`, or lets it go on; anything else is a ValueError.
 
     The identity is written to the file `record` when the run begins, with what `beside` returns.
+    `earlier` is what records of earlier versions left unsaid.
     """
     check_directory(directory, resume, record=record, among=among)
     file = directory / record
     if file.exists():
-        require_same(directory, identity, read_identity(file))
+        require_same(directory, identity, {**(earlier or {}), **read_identity(file)})
     else:
         write_json(file, {"config": dict(identity), **beside()})
 

@@ -32,6 +32,16 @@ def test_the_time_left_is_an_estimate_from_the_pace(capsys, monkeypatch):
     ]
 
 
+def test_short_work_is_not_worth_a_line_to_who_is_patient(capsys, monkeypatch):
+    now = iter([0.0, 1.0, 4.0, 0.0, 1.0, 6.0, 7.0])
+    monkeypatch.setattr(interp.console.time, "monotonic", lambda: next(now))
+    for n in (2, 3):
+        with progress("t", n, "pairs", Console(file=io.StringIO()), patient=True) as update:
+            for done in range(n):
+                update(done + 1, "a")
+    assert capsys.readouterr().out.splitlines() == ["t: 2 of 3 pairs, a, at most 3 s left", "t: 3 of 3 pairs, a"]
+
+
 def test_a_terminal_gets_a_bar(capsys):
     screen = io.StringIO()
     with progress("training", 1000, "samples", Console(file=screen, force_terminal=True, width=100)) as update:

@@ -50,7 +50,7 @@ function differenceOf(set, metric, scope, first, second) {
 }
 
 function differenceNote({ test, marks, values }) {
-  if (!test) return "This pair has no test: only pairs with no_cot, and cot against its controls, were tested.";
+  if (!test) return "This pair has no test: only pairs with no_cot, and cot against its controls, were tested, where both have equally many tokens if that counts.";
   const lower = marks.filter((mark) => mark[2] === "down").length;
   const ends = test.mean.map((v) => v * test.sign);
   if (test.sign < 0) [ends[1], ends[2]] = [ends[2], ends[1]];

@@ -184,7 +184,7 @@ measure(model, [Problem(*p) for p in problems], ["cot", "no_cot"], Path({str(tmp
     assert not list(finished.glob(".*"))
 
 
-@pytest.mark.parametrize("change", ["model", "data", "conditions", "seed", "paper_mode", "keep_tokens"])
+@pytest.mark.parametrize("change", ["model", "data", "conditions", "seed", "paper_mode", "keep_tokens", "batch_size"])
 def test_a_resume_of_something_else_is_refused(llama, tokenizer, problems, tmp_path, change):
     measure(llama, problems[:2], PAIR, tmp_path / "out")
     arguments: dict = {"model": llama, "problems": problems[:2], "conditions": PAIR}
@@ -195,12 +195,36 @@ def test_a_resume_of_something_else_is_refused(llama, tokenizer, problems, tmp_p
         "seed": {"seed": 1},
         "paper_mode": {"paper_mode": True},
         "keep_tokens": {"keep_tokens": 1},
+        "batch_size": {"batch_size": 2},
     }[change]
     field = "weights" if change == "model" else change
     with pytest.raises(
         ValueError, match=rf"holds another run \(.*\b{field}: .* there, .* here.*\); choose another directory"
     ):
         measure(**{**arguments, **changed}, out=tmp_path / "out", resume=True)
+
+
+def test_other_usual_metrics_of_another_version_are_not_mixed(llama, problems, tmp_path, monkeypatch):
+    measure(llama, problems[:2], PAIR, tmp_path / "out")
+    monkeypatch.setattr("hf_analysis.measurement.request.DEFAULT_METRICS", ("min", "mean"))
+    with pytest.raises(ValueError, match=r"holds another run \(metrics: \['min', 'mean', 'q10', .* here\)"):
+        measure(llama, problems[:2], PAIR, tmp_path / "out", resume=True)
+
+
+def test_a_directory_of_before_metrics_and_batch_size_were_named_goes_on(llama, problems, tmp_path, monkeypatch):
+    """What it left unsaid is known of its metrics, and believed of its batch size where nothing else is asked for."""
+    out = tmp_path / "out"
+    whole = measure(llama, problems[:2], PAIR, out)
+    record = json.loads((out / "fingerprint.json").read_text())
+    del record["config"]["metrics"], record["config"]["batch_size"]
+    (out / "fingerprint.json").write_text(json.dumps(record))
+    next((out / "problems").iterdir()).unlink()
+    pd.testing.assert_frame_equal(measure(llama, problems[:2], PAIR, out, resume=True), whole, check_exact=True)
+    with pytest.raises(ValueError, match=r"holds another run \(batch_size: None there, 2 here\)"):
+        measure(llama, problems[:2], PAIR, out, resume=True, batch_size=2)
+    monkeypatch.setattr("hf_analysis.measurement.request.DEFAULT_METRICS", ("min", "mean"))
+    with pytest.raises(ValueError, match=r"holds another run \(metrics: \['min', 'mean', 'q10', .* here\)"):
+        measure(llama, problems[:2], PAIR, out, resume=True)
 
 
 def test_a_finished_measurement_is_not_overwritten(llama, problems, tmp_path):

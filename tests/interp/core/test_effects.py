@@ -7,13 +7,28 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from rich.console import Console
 
+from hf_analysis.measurement.reductions import PassageRows, reduce_problem
 from hf_analysis.text.problems import load_problems
-from interp.core.contrast import Side, contrast
-from interp.core.effects import Effect, effect_table, effects, pairs, read_effects, write_effects, write_heads
+from hf_analysis.text.scopes import TokenCounts
+from interp.core.contrast import NotPaired, Side, contrast
+from interp.core.effects import (
+    Effect,
+    compared,
+    effect_of,
+    effect_table,
+    effects,
+    head_effects,
+    pairs,
+    read_effects,
+    write_effects,
+    write_heads,
+)
 from interp.figures.measurement import measurement_figures
-from probes.rows import concat, table
+from probes.rows import concat, table, words
+from tests.interp.core.naive_contrast import naive_contrast
 
 RNG = np.random.default_rng(0)
 LAYER, HEAD = np.indices((2, 3)).reshape(2, -1)
@@ -48,7 +63,12 @@ def test_every_pair_of_conditions_in_every_metric_and_scope():
 
 def test_two_models_are_compared_under_each_condition():
     both = rows(("cot", "no_cot"), runs=("m", "against m"))
-    found = [(a.run, a.condition, b.run, b.condition) for a, b in pairs(both, "min", "all")]
+    found = [
+        (a.run, a.condition, b.run, b.condition)
+        for a, b in pairs(
+            Side(condition, "min", "all", run) for run in ("m", "against m") for condition in ("cot", "no_cot")
+        )
+    ]
     assert found == [
         ("m", "cot", "m", "no_cot"),
         ("m", "cot", "against m", "cot"),
@@ -62,7 +82,7 @@ def test_too_few_problems_for_heads_and_for_an_interval():
     assert {effect.heads_lower for effect in effects(rows(("cot", "no_cot"), n=5))} == {None}
     assert effects(rows(("cot", "no_cot"), n=1)) == []
     assert effects(rows(("cot",))) == []
-    assert measurement_figures(rows(("cot",)), []) == {}
+    assert measurement_figures(rows(("cot",)), [], []) == {}
 
 
 def test_problems_of_one_template_leave_no_interval():
@@ -103,9 +123,66 @@ def test_pairs_without_common_problems_or_of_unequal_length_are_left_out():
     assert {effect.metric for effect in effects(measured)} == {"min"}
 
 
+def measured_texts(n=4):
+    """Rows as they are measured: texts of other lengths in every problem, one text missing, two models."""
+    generator = torch.Generator().manual_seed(0)
+    made = []
+    for run in ("m", "against m"):
+        for i in range(n):
+            lengths = {"cot": 9 + i, "no_cot": 4, "filler": 11 - i, "cot_clean": 9}
+            if i == 1:
+                del lengths["filler"]
+            passages = [
+                PassageRows(
+                    condition, "", tuple(range(3 + k)), TokenCounts(3 + k, 3),
+                    {"normalised_entropy": torch.rand((2, 3, 3 + k), generator=generator)},
+                )
+                for condition, k in lengths.items()
+            ]  # fmt: skip
+            asked = ["min", "mean", "length_matched_min"], ["all", "answer", "first", "window"]
+            made.append(reduce_problem(run, f"p{i}", passages, *asked).rows)
+    return concat(made)
+
+
+def test_all_pairs_at_once_are_bit_for_bit_those_one_by_one():
+    measured = measured_texts()
+    found = iter(compared(measured))
+    n_refused = 0
+    for (metric, scope), piece in measured.groupby(["metric", "scope"], sort=False):
+        keys = piece[["condition", "run"]].drop_duplicates().itertuples(index=False)
+        for first, second in pairs([Side(condition, metric, scope, run) for condition, run in keys]):
+            try:
+                expected = naive_contrast(measured, first, second)
+            except NotPaired:
+                n_refused += 1
+                with pytest.raises(NotPaired):
+                    contrast(measured, first, second)
+                continue
+            pair = next(found)
+            assert (pair.first, pair.second) == (first, second)
+            for one in (pair.contrast, contrast(measured, first, second)):
+                np.testing.assert_array_equal(one.first, expected.first)
+                np.testing.assert_array_equal(one.second, expected.second)
+                assert (one.units, one.clusters) == (expected.units, expected.clusters)
+    assert next(found, None) is None
+    assert n_refused  # two models on one text, at a length that depends on the pair
+
+
+def test_settings_are_read_once_for_each_side(monkeypatch):
+    measured, read = measured_texts(), []
+    monkeypatch.setattr("hf_analysis.measurement.pairs.words", lambda text: read.append(text) or words(text))
+    n_texts = len(measured[["metric", "scope", "run", "condition", "setting"]].drop_duplicates())
+    pairs_found = compared(measured)
+    assert len(read) == 2 * n_texts  # for `against` and for `m`, however many pairs there are
+    effects_found = [effect_of(pair) for pair in pairs_found]
+    measurement_figures(measured[measured["metric"] != "min"], pairs_found, effects_found)
+    head_effects(pairs_found)
+    assert len(read) == 2 * n_texts
+
+
 def test_every_head_has_its_effect_and_adjusted_p(tmp_path):
     measured = rows(("cot", "no_cot", "filler"), ("min", "mean"), ("all", "answer"))
-    write_heads(tmp_path / "heads.csv", measured)
+    write_heads(tmp_path / "heads.csv", compared(measured))
     found = pd.read_csv(tmp_path / "heads.csv")
     names = ["first", "second", "metric", "scope", "layer", "head", "effect", "adjusted_p"]
     assert list(found) == names
@@ -114,7 +191,7 @@ def test_every_head_has_its_effect_and_adjusted_p(tmp_path):
         direct = contrast(measured, Side(first, metric, scope), Side(second, metric, scope))
         np.testing.assert_allclose(part["effect"], direct.differences.mean(0).ravel(), rtol=1e-5)
         np.testing.assert_allclose(part["adjusted_p"], direct.head_p_values().ravel(), rtol=1e-5)
-    write_heads(tmp_path / "few.csv", rows(("cot", "no_cot"), n=5))
+    write_heads(tmp_path / "few.csv", compared(rows(("cot", "no_cot"), n=5)))
     assert not (tmp_path / "few.csv").exists()
 
 
@@ -142,9 +219,9 @@ def test_the_table_has_a_row_for_each_pair_and_a_column_for_each_scope():
 
 def test_figures_name_what_was_compared():
     measured = rows(("filler", "no_cot"), ("entropy_nats_mean",), ("all", "answer"), shift=2.0)
-    drawn = measurement_figures(measured, effects(measured))
+    drawn = measurement_figures(measured, compared(measured), effects(measured))
     assert set(drawn) == {"effects", "paired_heads", "difference_maps"}
     assert drawn["paired_heads"].axes[0].get_title() == "entropy_nats_mean, answer tokens\nfiller − no_cot"
     assert drawn["paired_heads"].get_supylabel() == "entropy with filler"
     both = rows(("cot", "no_cot"))
-    assert "sorted_bars" in measurement_figures(both, effects(both))
+    assert "sorted_bars" in measurement_figures(both, compared(both), effects(both))

@@ -16,7 +16,7 @@ from hf_analysis.text.scopes import SCOPES
 from interp.claims.wen2024._fig6_comparisons import COMPARISONS
 from interp.cli import main
 from interp.core.claim import load_claims
-from interp.core.contrast import Side, contrast
+from interp.core.contrast import NotPaired, Side, contrast
 from interp.core.published import publish
 from interp.report import build, write_report
 from interp.report.board import cards
@@ -179,6 +179,32 @@ def test_the_explorer_reads_each_pair_at_its_own_length(tmp_path):
     (column,) = (of for of in one["matched"] if of["against"] == "no_cot" and one["scopes"][of["scope"]] == "answer")
     wanted = pairs[0][pairs[0]["scope"] == "answer"].sort_values(["unit", "layer", "head"])
     np.testing.assert_allclose(unpacked(column["values"]), wanted["value"], atol=1e-4)
+
+
+def test_the_explorer_tests_no_pair_of_unequal_lengths(tmp_path):
+    """Only cot and no_cot were measured at one length: m differs in all other pairs, which `contrast` refuses."""
+    table = rows.read(entropy_run(tmp_path, tokens=False) / "rows.parquet")
+    matched = table["metric"] == "length_matched_min"
+    lengths = {name: f"m={5 + place}" for place, name in enumerate(CONDITIONS)}
+    own = table[matched].assign(setting=lambda t: t["condition"].map(lengths))
+    pair = own[own["condition"] == "cot"].assign(setting=f"against=no_cot {lengths['no_cot']}")
+    table = rows.concat([table[~matched], own, pair])
+    rows.write(tmp_path / "rows.parquet", table)
+    (one,) = pretrained_data(read_runs([tmp_path]))
+    names = [name for name, *_ in one["metrics"]]
+    tested = {(*test["pair"], names[test["metric"]], one["scopes"][test["scope"]]) for test in one["tests"]}
+    n_refused = 0
+    for first, second in declared_pairs(CONDITIONS):
+        for metric, scope in {*zip(table["metric"], table["scope"])}:
+            try:
+                contrast(table, Side(first, metric, scope), Side(second, metric, scope))
+                refused = False
+            except NotPaired:
+                refused = True
+            assert ((visible(first), visible(second), metric, scope) in tested) == (not refused)
+            n_refused += refused
+    assert n_refused == (len(declared_pairs(CONDITIONS)) - 1) * 2
+    assert {pair[:2] for pair in tested if pair[2] == "length_matched_min"} == {("cot", "no_cot")}
 
 
 def test_the_menu_is_the_registry_and_every_metric_has_its_own_digits(tmp_path):
