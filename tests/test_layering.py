@@ -125,7 +125,7 @@ def test_no_task_family_and_no_paper_imports_another(file, hall):
 
 
 @pytest.mark.parametrize(
-    "file", (f for f in FILES if f.parent == ROOT / "hf_analysis" / "text"), ids=lambda f: f.stem
+    "file", [f for f in FILES if f.parent == ROOT / "hf_analysis" / "text"], ids=lambda f: f.stem
 )
 def test_texts_are_made_without_what_measures_them(file):
     assert neighbours_used(file, "hf_analysis", set()) <= {"models"}
