@@ -42,7 +42,7 @@ class PretrainingConfig:
     """The longest text, in tokens."""
     tokens: int = 2_000_000
     """Forwarded tokens to train on, without padding."""
-    passages_per_step: int = 32
+    passages_per_step: int = 8
     lr: float = 1e-3
     warmup: int = 100
     """Steps."""
