@@ -175,8 +175,8 @@ register(
         ),
         history=(
             "Looked at before: whether one model with CoT (4.3 million parameters, seed 0, other problems) learns "
-            "the family, for batches and the budget of tokens: with eight texts a step the loss is after 0.14 million "
-            "tokens where 32 texts a step bring it after 0.4; no entropy of any model."
+            "the family, for batches and the budget of tokens: with eight texts a step the loss is after 0.14 "
+            "million tokens where 32 texts a step bring it after 0.4; no entropy of any model."
         ),
         presets=PRESETS,
         items=items,
