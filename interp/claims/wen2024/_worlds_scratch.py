@@ -34,7 +34,7 @@ def _world(
                 value = mean + moved + generator.normal(0, 0.005, N_PROBLEMS)
                 _add(columns, *place, metric, scope, text, value)
             right = (generator.random(N_PROBLEMS) < solved).astype(float)
-            _add(columns, *place, "solved", "", "generated", right)
+            _add(columns, *place, "solved", "all", "generated", right)
         whole = {name: np.concatenate(parts) for name, parts in columns.items()}
         return table(unit=UNITS * (len(whole["value"]) // N_PROBLEMS), **whole)
 

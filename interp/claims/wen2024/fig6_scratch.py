@@ -115,7 +115,7 @@ def _measured(model: "LoadedModel", problems: "list[Problem]", run: str, out: Pa
 
 def published(table: pd.DataFrame) -> pd.DataFrame:
     """What the parts and figures read."""
-    read = {(metric, scope) for (metric, scope, _), *_ in PLACES.values()} | {("solved", "")}
+    read = {(metric, scope) for (metric, scope, _), *_ in PLACES.values()} | {("solved", "all")}
     return table[[pair in read for pair in zip(table["metric"], table["scope"])]]
 
 
