@@ -41,11 +41,9 @@ METHOD = (
     f"sign-flip max-T. {CLUSTERED}"
 )
 FINDING = (
-    "On this model, normalised entropy with CoT minus without, minimum over all tokens: {published} (with permuted "
-    "weights {permuted_published}); over the same closing sentence: {sentence} (with permuted weights "
-    "{permuted_sentence}), without the first key {no_sink}; at the same positions: {position}. Over that sentence "
-    "after other text instead of the problem's own CoT, CoT minus text: {relevance} for another problem's CoT, "
-    "{prose} for a story, {tokens} for its own tokens out of order."
+    "On this model, normalised entropy with CoT minus without: {published} as published (with permuted weights "
+    "{permuted_published}); {sentence} over the same closing sentence (with permuted weights {permuted_sentence}); "
+    "over that sentence after CoT minus after another problem's CoT {relevance}, minus after a story {prose}."
 )
 CLARITY = (
     "The paper infers from the lower minimum that CoT data has a sparser structure. A minimum over more tokens is "
