@@ -203,6 +203,9 @@ def test_parts_are_declared_before_rows_are_read(claim, preset):
 
 
 def test_no_judge_errs_more_often_than_it_says(claim):
+    first = next(one for one in load_claims().values() if one.parts is claim.parts)
+    if first is not claim:
+        pytest.skip(f"the judge of {first.id}; results/severity.json has the error rates of both")
     found = severity(claim, DRAWS)
     assert {row.truth for row in found} == {True, False}, "a world where a part is true, and one where one is false"
     primary = {part.key for part in claim.parts(claim.presets["cpu"]) if part.primary}

@@ -21,6 +21,7 @@ from interp.claims.wen2024._pretrained import (
     DIFFERENCE,
     SMALLEST,
     WHY_SMALLEST,
+    load,
     mean_difference,
     read_of,
     shards,
@@ -72,13 +73,12 @@ def measure_shard(item: Item, work: Path) -> pd.DataFrame:
     """What the comparisons read of the item's problems."""
     from hf_analysis.measurement.measure import measure
     from hf_analysis.models.baselines import permuted
-    from hf_analysis.models.loading import load_model
 
     p = item.parameters
     run, past = p.get("run", TRAINED), p["start"] - p["first_unit"]
     total = p["limit"] if run == TRAINED else p["baseline_limit"]
     problems = some_problems(p["data"], p["first_unit"], total)[past : past + p["shard"]]
-    model = load_model(p["model"])
+    model = load(p["model"])
     if run == PERMUTED:
         model = permuted(model, seed=0)
     keep = p["keep_tokens"] if past == 0 and run == TRAINED else 0
