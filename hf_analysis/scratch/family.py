@@ -15,7 +15,7 @@ from hf_analysis.text.problems import CLUSTER, Problem
 from probes.base.lazy import collector_paused
 
 TEMPLATES = (10, 16, 24, 31, 39, 43, 48, 54, 57, 72)
-"""reasoning-gym's generators whose texts are short (questions and solutions of at most 62 words and marks each on
+"""reasoning-gym's generators whose texts are short (questions and solutions of at most 61 words and marks each on
 average) and hold whole numbers of at most `LARGEST` only, in 200 draws of each."""
 LARGEST = 150
 _NUMBER = re.compile(r"\d+(?:[.,/]\d+)*")

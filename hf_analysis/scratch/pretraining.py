@@ -92,7 +92,7 @@ class Pretraining:
         self.identity = {**asdict(config), "condition": condition, "held_out": sorted(map(list, self.taken))}
         self.weights = dict(self.loaded.model.named_parameters())
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=config.lr, betas=(0.9, 0.98))
-        self.position = self.tokens = self.problems = 0
+        self.position = self.tokens = 0
         self.losses: list[float] = []
 
     def train(self, until: int, path: Path | None = None, every_seconds: float = 60.0) -> LoadedModel:
@@ -122,14 +122,12 @@ class Pretraining:
             group["lr"] = self._rate()
         self.optimiser.step()
         self.tokens += int((ids != self.loaded.pad).sum())
-        self.problems += len(ids)
         self.losses.append(loss.item())
 
     def save(self, path: Path) -> None:
         """Writes everything the run needs to go on."""
         tensors = {f"weight.{name}": weight for name, weight in self.weights.items()}
-        state = {"identity": self.identity, "losses": self.losses}
-        state |= {name: getattr(self, name) for name in ("position", "tokens", "problems")}
+        state = {"identity": self.identity, "position": self.position, "tokens": self.tokens, "losses": self.losses}
         checkpoint.save(path, tensors | checkpoint.adam_tensors(self.optimiser), state)
 
     def restore(self, path: Path) -> None:
@@ -140,8 +138,7 @@ class Pretraining:
             with torch.no_grad():
                 for name, weight in self.weights.items():
                     weight.copy_(tensors[f"weight.{name}"])
-            for name in ("position", "tokens", "problems"):
-                setattr(self, name, int(state[name]))
+            self.position, self.tokens = int(state["position"]), int(state["tokens"])
             self.losses = [float(loss) for loss in state["losses"]]
             checkpoint.restore_adam(self.optimiser, tensors, started=bool(self.losses))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:

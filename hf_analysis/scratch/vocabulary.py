@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PAD, UNKNOWN, START, END = SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 """Tokens 0 to 3."""
 DRAWS = 20_000
-"""Problems whose words are known: every name of every template occurs in them many times."""
+"""Problems whose words are known; the tests meet no other word in thousands of further problems."""
 _CLOSING = ("The", "answer", "is", ".", "####", *map(str, range(LARGEST + 1)))
 _PIECES = r"\d+|\w+|[^\w\s]"
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from interp.claims.wen2024._finetune import SOURCE
 from interp.claims.wen2024._pretrained import (
     DIFFERENCE,
     SMALLEST,
@@ -29,8 +30,6 @@ COT, DIRECT = "cot_clean", "no_cot"
 ARMS = {COT: "with CoT", DIRECT: "without CoT"}
 SOLVED = 0.9
 """A model that is right in fewer held-out problems than this has not learned the family."""
-METRICS = ("min", "mean", "sink_excluded_min")
-SOURCE = "section 4.3, observation 2: fine-tuning on CoT data further enhances attention sparsity on the input data"
 Place = tuple[str, str, str]
 """Metric, scope and text."""
 Note = Callable[["Trained"], str]
@@ -81,6 +80,7 @@ PLACES: dict[str, tuple[Place, str, Role]] = {
     "other_mean": (("mean", "all", DIRECT), "text without CoT, mean over tokens", "ours"),
 }
 """By part: what is compared between the two models, its name, and whose sentence it is."""
+METRICS = tuple(dict.fromkeys(metric for (metric, *_), *_ in PLACES.values()))
 WORDS = {"min": "minimum", "mean": "mean", "sink_excluded_min": "minimum, without the first key,"}
 TOKENS = {"all": "all tokens of text {}", "final": '"The answer is N." in text {}'}
 

@@ -49,10 +49,10 @@ CLARITY = (
     "The paper infers from the lower minimum that CoT data has a sparser structure. A minimum over more tokens is "
     "lower whatever they are, and the two texts differ in their kinds of token, in their positions and in "
     "format. Which comparison tests the inference is our reading; the paper has only the first. None of ours is free "
-    "of rivals. The closing sentence after CoT sees about twice as many keys as after the question alone, and in a "
-    "model with permuted weights that alone raises its normalised entropy; so a higher value there does not say that "
-    "CoT spreads attention, and equally long text is the fairer comparison. At the same positions the kinds of token "
-    "differ. Another problem's CoT rarely holds the number N, so less relevance is also less to copy. 'Refuted' "
+    "of rivals. The closing sentence after CoT sees about twice as many keys as after the question alone, and with "
+    "permuted weights its normalised entropy is higher there by more than in the model; so a higher value "
+    "there does not say that CoT spreads attention, and equally long text is the fairer comparison. At the same "
+    "positions the kinds of token differ. Another problem's CoT rarely holds the number N, so less relevance is also less to copy. 'Refuted' "
     "means: not lower by 0.01 or more; it does not mean: not lower."
 )
 HISTORY = (
