@@ -52,8 +52,8 @@ CLARITY = (
     "of rivals. The closing sentence after CoT sees about twice as many keys as after the question alone, and with "
     "permuted weights its normalised entropy is higher there by more than in the model; so a higher value "
     "there does not say that CoT spreads attention, and equally long text is the fairer comparison. At the same "
-    "positions the kinds of token differ. Another problem's CoT rarely holds the number N, so less relevance is also less to copy. 'Refuted' "
-    "means: not lower by 0.01 or more; it does not mean: not lower."
+    "positions the kinds of token differ. Another problem's CoT rarely holds the number N, so less relevance "
+    "is also less to copy. 'Refuted' means: not lower by 0.01 or more; it does not mean: not lower."
 )
 HISTORY = (
     "Before parts were declared, problems were taken as independent. Then the paper's inference was tested at "
