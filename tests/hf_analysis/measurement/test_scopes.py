@@ -16,6 +16,16 @@ from probes.rows import with_settings, words
 from tests.hf_analysis.measurement import naive
 
 TEXTS = ("cot", "no_cot", "cot_clean", "filler")
+SAME_ENDING = (
+    "no_cot",
+    "cot_clean",
+    "swapped_clean",
+    "shuffled_steps_clean",
+    "shuffled_tokens_clean",
+    "filler_clean",
+    "prose_clean",
+)
+"""What fig6's claims compare: every condition that ends in the closing sentence and needs no generation."""
 SUITE = ("all", "answer", "final", "first", "window")
 
 
@@ -37,17 +47,19 @@ def expected(values: np.ndarray, places: list[range], reduction: str, m: int) ->
     return sum(found) / len(found)
 
 
-def check(model, problems, tmp_path, heads) -> int:
+def check(model, problems, tmp_path, heads, conditions=TEXTS, wanted=None) -> int:
     """Compares every row of `heads`; returns how many."""
-    metrics = {name: metric for name, metric in known_metrics().items() if "outside" not in name}
-    table = measure(model, problems, TEXTS, tmp_path / "out", metrics=list(metrics), scopes=SUITE)
+    known = {name: metric for name, metric in known_metrics().items() if "outside" not in name}
+    metrics = known if wanted is None else {name: known[name] for name in wanted}
+    endings = {name for name in conditions if name in SAME_ENDING}
+    table = measure(model, problems, conditions, tmp_path / "out", metrics=list(metrics), scopes=SUITE)
     table = with_settings(table[[place in heads for place in zip(table["layer"], table["head"])]])
     context, compared = Context(problems, 0, model), 0
     for problem in problems:
-        texts = {name: tokenise(model, find_condition(name)(problem, context)) for name in TEXTS}
+        texts = {name: tokenise(model, find_condition(name)(problem, context)) for name in conditions}
         sentence = len(texts["no_cot"][0]) - texts["no_cot"][1]
-        tails = {tuple(texts[name][0][-sentence:]) for name in ("no_cot", "cot_clean")}
-        assert len(tails) == 1, "the sentence has the same tokens in both"
+        tails = {tuple(texts[name][0][-sentence:]) for name in endings}
+        assert len(tails) == 1, "the sentence has the same tokens in all"
         patterns = dict(zip(texts, naive.attention(model, [ids for ids, _ in texts.values()])))
         chosen = {name: np.stack([patterns[name][place] for place in heads])[:, None] for name in texts}
         by_token = {
@@ -62,14 +74,14 @@ def check(model, problems, tmp_path, heads) -> int:
             m = len(ids) if np.isnan(row.m) else int(row.m)
             if isinstance(row.against, str) and row.scope in ("first", "window"):
                 assert m == min(len(i) - s for i, s in (texts[row.condition], texts[row.against]))
-            ending = sentence if row.condition in ("no_cot", "cot_clean") else None
+            ending = sentence if row.condition in endings else None
             places = ranges(row.scope, len(ids), start, ending, m)
             assert places is not None, f"{row.condition} does not end in the sentence"
-            wanted = expected(values, places, metric.reduction, m)
-            assert row.value == pytest.approx(wanted, rel=1e-4, abs=1e-4), (row.metric, row.scope, row.condition)
+            naively = expected(values, places, metric.reduction, m)
+            assert row.value == pytest.approx(naively, rel=1e-4, abs=1e-4), (row.metric, row.scope, row.condition)
             compared += 1
         assert set(zip(mine["metric"], mine["scope"])) == {(metric, scope) for metric in metrics for scope in SUITE}
-        assert set(mine[mine["scope"] == "final"]["condition"]) == {"no_cot", "cot_clean"}
+        assert set(mine[mine["scope"] == "final"]["condition"]) == endings
     return compared
 
 
@@ -81,6 +93,12 @@ def test_every_metric_in_every_scope_equals_the_naive_one_on_a_tiny_model(llama,
 def test_every_metric_in_every_scope_equals_the_naive_one_on_the_built_in_model(builtin, tmp_path):
     heads = [(0, 3), (11, 0), (29, 8)]
     assert check(builtin, load_problems("builtin", limit=2), tmp_path, heads) > 1_000
+
+
+def test_every_text_with_the_same_ending_equals_the_naive_one(llama, problems, tmp_path):
+    metrics = ("min", "mean", "length_matched_min", "sink_excluded_min", "sink_mass", "entropy_nats_mean")
+    heads = [(0, 1), (2, 3)]
+    assert check(llama, problems[:2], tmp_path, heads, SAME_ENDING, metrics) > 1_000
 
 
 def test_numbers_of_a_pair_do_not_depend_on_what_else_was_measured(llama, problems, tmp_path):
