@@ -13,6 +13,7 @@ from interp.statistics import Interval
 
 def change_forest(panels: Mapping[str, Mapping[str, Mapping[str, Interval]]]) -> Figure:
     """One panel per outcome, one line per intervention, one mark with its interval per arm."""
+    first = list(next(iter(panels.values())))
     n_lines = max(len(groups) for groups in panels.values())
     n_arms = max(len(arms) for groups in panels.values() for arms in groups.values())
     with styled():
@@ -27,10 +28,11 @@ def change_forest(panels: Mapping[str, Mapping[str, Mapping[str, Interval]]]) ->
                     axes.errorbar(interval.value, height, xerr=errors, label=name if place == 0 else None, **style)
             axes.axvline(0, color="0.3", linewidth=0.8)
             axes.set_yticks(range(len(groups)), list(groups), fontsize=8)
+            axes.tick_params(labelleft=axes is grid[0] or list(groups) != first)
             axes.set_ylim(len(groups) - 0.5, -0.5)
             axes.set_title(title, fontsize=10)
             axes.xaxis.set_major_locator(MaxNLocator(5))
-            axes.set_xlabel("change of log-probability (nats), mean and 95% interval", fontsize=8)
+            axes.set_xlabel("change of log-probability (nats)\nmean and 95% interval", fontsize=8)
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=n_arms, fontsize=8)
     return figure
 
