@@ -95,7 +95,9 @@ class _States:
 class SparseForward:
     """Logits at the supervised positions of a native TransformerLens decoder."""
 
-    def __init__(self, model: "TransformerBridge") -> None:
+    def __init__(self, model: "TransformerBridge", pattern: Float[Tensor, "head query key"] | None = None) -> None:
+        """`pattern`: the first block's attention, if it is held fixed for every input."""
+        self._pattern = pattern
         # Parameters are looked up once: a bridge's attribute access walks its component tree.
         self._n_heads = cast(int, model.cfg.n_heads)
         self._d_vocab = cast(int, model.cfg.d_vocab)
@@ -139,6 +141,8 @@ class SparseForward:
     def first_pattern(self, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch head query key"]:
         """The first block's attention, read from its score table: `blocks.0.attn.hook_pattern`."""
         n_pos = inputs.shape[1]
+        if self._pattern is not None:
+            return self._pattern[:, :n_pos, :n_pos].expand(len(inputs), -1, -1, -1)
         normed = self._norm(self._token_rows(n_pos), self._blocks[0].ln1)
         table = self._scores(normed, normed, self._blocks[0])  # [query_slot head slot]
         slot = torch.arange(n_pos, device=inputs.device) * self._d_vocab + inputs
@@ -158,12 +162,16 @@ class SparseForward:
         query_rows = (queries[:, None] * self._d_vocab + tokens).flatten()
         own = F.one_hot(query * self._d_vocab + inputs[states.row, states.pos], len(query_rows)).to(rows.dtype)
 
-        table = self._scores(normed[query_rows], normed, block)
-        scores = rearrange(own @ table.flatten(1), "state (head slot) -> state head slot", head=self._n_heads)
         present = F.one_hot(inputs, self._d_vocab).bool()[states.row]  # [state pos vocab]
-        causal = torch.arange(inputs.shape[1], device=inputs.device) <= states.pos[:, None]
-        visible = rearrange(present & causal[..., None], "state pos vocab -> state 1 (pos vocab)")
-        pattern = scores.masked_fill(~visible, -torch.inf).softmax(-1)
+        if self._pattern is None:
+            table = self._scores(normed[query_rows], normed, block)
+            scores = rearrange(own @ table.flatten(1), "state (head slot) -> state head slot", head=self._n_heads)
+            causal = torch.arange(inputs.shape[1], device=inputs.device) <= states.pos[:, None]
+            visible = rearrange(present & causal[..., None], "state pos vocab -> state 1 (pos vocab)")
+            pattern = scores.masked_fill(~visible, -torch.inf).softmax(-1)
+        else:
+            given = rearrange(self._pattern[:, states.pos, : inputs.shape[1]], "head state pos -> state head pos 1")
+            pattern = (given * present[:, None]).flatten(2)
         if keep is not None:
             kept = keep[states.row, :, query]  # [state head pos]
             pattern = pattern * repeat(kept, "state head pos -> state head (pos v)", v=self._d_vocab)

@@ -8,16 +8,18 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F
 
 from probes.base import checkpoint
 from probes.hooked.points import Hooked
+from toy_models.engine.attention_control import AttentionControl, controlled_forward, mean_entropy
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
 from toy_models.engine.evaluation import exact_match, rollout, teacher_forced_logits
 from toy_models.engine.forward import (
+    Choice,
     Dropout,
     HookedForward,
     Reader,
@@ -25,6 +27,7 @@ from toy_models.engine.forward import (
     choose_forward,
     next_token_logits,
 )
+from toy_models.engine.sparse_step import SparseForward
 from toy_models.engine.splits import held_out, training_sample
 from toy_models.engine.training_run import (
     Device,
@@ -100,9 +103,10 @@ def train(
     on_model: Callable[[int, Hooked], None] = lambda _samples, _model: None,
     read: Reader = next_token_logits,
     device: Device | torch.device = "auto",
+    control: AttentionControl | None = None,
 ) -> TrainResult:
     """Trains a fresh decoder, or the hooked model given, until perfect or out of budget; see `complete`."""
-    run = Trainer(task, model, config, read, device)
+    run = Trainer(task, model, config, read, device, control)
     return complete(run, checkpoint_path, checkpoint_seconds, on_evaluation, on_model)
 
 
@@ -118,6 +122,7 @@ class Trainer:
         config: TrainConfig,
         read: Reader = next_token_logits,
         device: Device | torch.device = "auto",
+        control: AttentionControl | None = None,
     ) -> None:
         from transformer_lens.model_bridge import TransformerBridge
 
@@ -135,7 +140,13 @@ class Trainer:
         hooked = self._decoder(model) if isinstance(model, DecoderConfig) else model
         self.model: Hooked = moved(hooked, self.device)
         self.data, self.noise = stream(config.seed, "data"), stream(config.seed, "dropout")
-        self.choice = choose_forward(self.model, task.n_ctx, config.dropout, self.noise, read)
+        self.control = control
+        if control is None:
+            self.choice = choose_forward(self.model, task.n_ctx, config.dropout, self.noise, read)
+        else:
+            self.identity["control"] = control.identity
+            forward = controlled_forward(cast("TransformerBridge", self.model), task.n_ctx, control)
+            self.choice = Choice(forward, "sparse", "attention is controlled")
         # The hooked forward drops embeddings and residuals; an evaluation must not.
         sparse = self.choice.path == "sparse"
         self.eval_forward = self.choice.forward if sparse else HookedForward(self.model, read=read)
@@ -259,8 +270,13 @@ class Trainer:
         logits = self.choice.forward(batch.inputs, batch.supervised, keep)
         loss = F.cross_entropy(logits.flatten(0, 1), batch.answers.flatten())
         self._check(loss.item())
+        objective = loss
+        if self.control is not None and self.control.entropy_weight:
+            forward = cast(SparseForward, self.choice.forward)
+            entropy = mean_entropy(forward, batch.inputs, batch.supervised)
+            objective = loss + self.control.entropy_weight * entropy
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        objective.backward()
         self.optimiser.step()
         self.samples += len(batch)
         self.updates += 1
