@@ -189,7 +189,7 @@ class Trainer:
             samples=self.samples,
             updates=self.updates,
             train_loss=sum(self.losses) / len(self.losses) if self.losses else None,
-            entropy_inputs=self.config.entropy_inputs,
+            entropy_inputs=1 if self._attention_is_fixed else self.config.entropy_inputs,
         )
         self._check(evaluation.loss)
         self.losses.clear()
@@ -209,6 +209,11 @@ class Trainer:
             path=f"{self.choice.path}: {self.choice.reason}",
             test=test,
         )
+
+    @property
+    def _attention_is_fixed(self) -> bool:
+        """Whether every input has the same attention."""
+        return self.control is not None and self.control.pattern is not None
 
     @property
     def _feeds_back(self) -> bool:

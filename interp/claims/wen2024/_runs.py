@@ -12,6 +12,7 @@ from probes.rows import concat, read, setting, with_settings, write
 
 if TYPE_CHECKING:
     from probes.hooked.points import Hooked
+    from toy_models.engine.attention_control import AttentionControl
     from toy_models.engine.training import TrainResult
     from toy_models.parity.task import Parity
 
@@ -131,8 +132,17 @@ def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
     return with_settings(found).join(accuracy, on="run").sort_values("run", ignore_index=True)
 
 
-def train_parity(run: ParityRun, work: Path, snapshots: int = 0) -> "tuple[Parity, TrainResult]":
-    """Trains `run`, resuming from the checkpoint in `work` if there is one.
+def parity_of(run: ParityRun) -> "Parity":
+    """The task of a run."""
+    from toy_models.parity.task import Parity
+
+    return Parity(n=run.n, k=run.k, cot=run.cot, secret_seed=run.seed)
+
+
+def train_parity(
+    run: ParityRun, work: Path, snapshots: int = 0, control: "AttentionControl | None" = None
+) -> "tuple[Parity, TrainResult]":
+    """Trains `run`, resuming from the checkpoint in `work` if there is one; `control`: what is done to attention.
 
     Attention maps are stored in `work` at the start and about `snapshots` times after; `snapshot_rows` reads them.
     """
@@ -141,9 +151,8 @@ def train_parity(run: ParityRun, work: Path, snapshots: int = 0) -> "tuple[Parit
     from toy_models.engine.decoder import DecoderConfig
     from toy_models.engine.run_rows import attention_rows
     from toy_models.engine.training import TrainConfig, train
-    from toy_models.parity.task import Parity
 
-    task = Parity(n=run.n, k=run.k, cot=run.cot, secret_seed=run.seed)
+    task = parity_of(run)
     decoder = DecoderConfig(run.layers, run.heads, run.d_model, run.d_mlp)
     config = TrainConfig(
         seed=run.seed,
@@ -164,7 +173,7 @@ def train_parity(run: ParityRun, work: Path, snapshots: int = 0) -> "tuple[Parit
             write(work / "snapshots" / f"{samples:012d}.parquet", maps)
 
     checkpoint = work / "checkpoint.safetensors"
-    return task, train(task, decoder, config, checkpoint_path=checkpoint, on_model=snapshot)
+    return task, train(task, decoder, config, checkpoint_path=checkpoint, on_model=snapshot, control=control)
 
 
 def snapshot_rows(work: Path) -> pd.DataFrame:
