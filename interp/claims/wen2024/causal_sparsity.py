@@ -50,7 +50,13 @@ _CPU = ParityRun(cot=True, n=20, k=6, lr=3e-4, budget=300_000)
 _PAPER = ParityRun(cot=True, n=20, k=6, d_model=720, d_mlp=3072, lr=6e-5, budget=1_000_000)
 PRESETS = {
     "smoke": CausalRuns(_SMOKE, replace(_SMOKE, cot=False, k=2), replace(_SMOKE, cot=False), 0.3, seeds=2),
-    "cpu": CausalRuns(_CPU, replace(_CPU, cot=False, k=2), replace(_CPU, cot=False), 0.3, seeds=8),
+    "cpu": CausalRuns(
+        _CPU,
+        replace(_CPU, cot=False, k=2, budget=1_000_000),
+        replace(_CPU, cot=False, budget=1_000_000),
+        0.3,
+        seeds=8,
+    ),
     "paper": CausalRuns(
         _PAPER,
         replace(_PAPER, cot=False, k=2, budget=10_000_000),
@@ -157,8 +163,9 @@ register(
             "giving it saves samples, and report necessity and sufficiency beside it."
         ),
         history=(
-            "Looked at before: seed 0 of the problem with CoT under every arm, and of k = 2, 3 and 6 without CoT "
-            "under free, given and uniform attention, for the budgets."
+            "Looked at before, for budgets and learning rate: seed 0 of the problem with CoT under every arm; seeds 0 "
+            "to 2 of k = 2 and seed 0 of k = 3 and 6 without CoT under free, given, uniform and transplanted "
+            "attention."
         ),
         presets=PRESETS,
         items=items,
