@@ -21,7 +21,9 @@ ARMS = {
     "misplaced": "given: on other bits",
     "transplanted": "from a trained model",
     "pressed_sparse": "pressed to be sparse",
+    "weakly_sparse": "pressed weakly to be sparse",
     "pressed_dense": "pressed to be dense",
+    "weakly_dense": "pressed weakly to be dense",
 }
 FACTOR = 2.0
 """A change of the number of samples by less than this factor is too small to call a key factor."""
@@ -87,6 +89,8 @@ def parts(chain: Which, easy: Which, hard: Which) -> list[Part]:
         _cost("given", f"{without} attention on the right bits saves samples", easy, "given", "below"),
         _cost("pressed_dense", f"{with_cot} pressure to be dense costs samples", chain, "pressed_dense", "above"),
         _cost("pressed_sparse", f"{with_cot} pressure to be sparse saves them", chain, "pressed_sparse", "below"),
+        _cost("weakly_dense", f"{with_cot} weak pressure to be dense costs samples", chain, "weakly_dense", "above"),
+        _cost("weakly_sparse", f"{with_cot} weak pressure to be sparse saves them", chain, "weakly_sparse", "below"),
         _cost("transplanted", f"{with_cot} a trained model's attention saves them", chain, "transplanted", "below"),
         _share("dense_learns", f"{with_cot} dense attention learns", "ours", chain, "pressed_dense", above=DENSE),
         _share("misplaced", f"{with_cot} attention on other bits fails", "ours", chain, "misplaced", fails=True),

@@ -9,49 +9,48 @@ from interp.claims.wen2024._causal import ARMS, FACTOR
 from interp.core.claim import World
 from probes.rows import setting, table
 
-SEEDS, BUDGET = 8, 300_000
-CHAIN, EASY, HARD = ("cot", 6), ("no_cot", 2), ("no_cot", 6)
-"""As in the cpu preset."""
-ENTROPY = {"uniform": 1.0, "pressed_dense": 0.9, "free": 0.3, "given": 0.2, "misplaced": 0.2, "transplanted": 0.3}
+SEEDS = 8
+PROBLEMS = {"chain": ("cot", 6, 300_000), "easy": ("no_cot", 2, 1_000_000), "hard": ("no_cot", 6, 1_000_000)}
+"""As in the cpu preset: condition, k and budget."""
+ENTROPY = dict.fromkeys(ARMS, 0.3) | {"uniform": 1.0, "pressed_dense": 0.9, "weakly_dense": 0.9}
 SPREAD = 0.3
 """Standard deviation of the natural logarithm of samples between seeds."""
 
 
 def _world(
     factors: Mapping[tuple[str, str], float],
-    entropies: Mapping[str, float] | None = None,
     unsolved: float = 0.0,
-    free: float = 40_000.0,
+    free: float = 0.15,
 ) -> Callable[[np.random.Generator], pd.DataFrame]:
     """`factors`: by problem (chain, easy, hard) and arm, samples over those of free attention; not named: as free.
 
-    `unsolved`: the share of seeds, the same in every arm of a problem, that solve nothing.
+    `unsolved`: the share of seeds, the same in every arm of a problem, that solve nothing. `free`: the share of the
+    budget that free attention takes.
     """
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
         columns: dict[str, list] = {name: [] for name in ("run", "unit", "condition", "setting", "metric", "value")}
-        for problem, (condition, k) in {"chain": CHAIN, "easy": EASY, "hard": HARD}.items():
+        for problem, (condition, k, budget) in PROBLEMS.items():
             lost = generator.random(SEEDS) < unsolved
             for arm in ARMS if problem != "hard" else ("free", "given"):
                 factor = factors.get((problem, arm), np.inf if problem == "hard" else 1.0)
-                samples = free * factor * np.exp(generator.normal(0, SPREAD, SEEDS))
+                samples = free * budget * factor * np.exp(generator.normal(0, SPREAD, SEEDS))
                 samples = np.where(lost, np.inf, samples)
-                ends = {**ENTROPY, "pressed_sparse": 0.0, **(entropies or {})}[arm]
                 for seed, value in enumerate(samples):
-                    metric = "sample_complexity" if value < BUDGET else "censored_at"
-                    for name, number in ((metric, min(value, BUDGET)), ("entropy_min", ends), ("test_accuracy", 1.0)):
+                    metric = "sample_complexity" if value < budget else "censored_at"
+                    for name, number in ((metric, min(value, budget)), ("entropy_min", ENTROPY[arm])):
                         columns["run"].append(f"{arm},{condition},{k},{seed}")
                         columns["unit"].append(str(seed))
                         columns["condition"].append(condition)
                         columns["setting"].append(setting(n=20, k=k, arm=arm))
                         columns["metric"].append(name)
                         columns["value"].append(number)
-        return table(samples=BUDGET, **columns)
+        return table(samples=1, **columns)
 
     return rows
 
 
-_COSTS = ("dense", "given", "pressed_dense", "pressed_sparse", "transplanted")
+_COSTS = ("dense", "given", "pressed_dense", "pressed_sparse", "weakly_dense", "weakly_sparse", "transplanted")
 WORLDS = (
     World(
         "attention makes no difference, it becomes sparse because the task is learned",
@@ -67,6 +66,8 @@ WORLDS = (
                 ("easy", "given"): 1 / FACTOR,
                 ("chain", "pressed_dense"): FACTOR,
                 ("chain", "pressed_sparse"): 1 / FACTOR,
+                ("chain", "weakly_dense"): FACTOR,
+                ("chain", "weakly_sparse"): 1 / FACTOR,
                 ("chain", "transplanted"): 1 / FACTOR,
             }
         ),
@@ -79,7 +80,7 @@ WORLDS = (
     World(
         "a budget that cuts every arm alike",
         dict.fromkeys(_COSTS, False),
-        _world({}, free=BUDGET * 0.9),
+        _world({}, free=0.9),
     ),
     World(
         "sparse attention is needed, and enough",
