@@ -33,13 +33,13 @@ START, END = "<!-- findings: cotlens claims judge all --write -->", "<!-- end of
 
 HEADLINES = (
     "wen2024/fig6-gsm8k",
+    "wen2024/fig6-finetune",
+    "wen2024/causal-sparsity",
     "wen2024/mechanism-steps",
     "wen2024/mechanism-knockout",
     "wen2024/mechanism-running-parity",
     "li2024/fig4",
-    "li2024/fig2",
     "wang2025/cot-vs-curriculum",
-    "huang2025/fig2",
 )
 """Claims whose findings open the top README, whichever way they went."""
 
