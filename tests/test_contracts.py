@@ -161,11 +161,17 @@ def test_a_new_claim_is_picked_up_and_refused_twice(registries):
         register_claim(claim)
 
 
-def test_an_unknown_claim_lists_the_known():
-    with pytest.raises(
-        ValueError, match=r"unknown claim 'wen2024/fig99'; the claims are .*wen2024/fig2, wen2024/fig3a"
-    ):
-        find_claims(["wen2024/fig2", "wen2024/fig99"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("wen2024/fig99", "near it: .*wen2024/fig9"),
+        ("kim2024", "near it: kim2024/.*kim2024/thm7"),
+        ("nothing of the kind", r"the claims are .*wen2024/fig2, wen2024/fig3a"),
+    ],
+)
+def test_an_unknown_claim_names_what_is_near_or_lists_the_known(name, said):
+    with pytest.raises(ValueError, match=f"unknown claim '{name}'; {said}"):
+        find_claims(["wen2024/fig2", name])
 
 
 def test_a_claim_needs_a_proper_id_and_all_presets():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from interp.core.claim import load_claims
-from interp.core.published import all_published, claim_of, differences, judged_again
+from interp.core.published import all_published, claim_of, differences, judged_again, preset_with
 from interp.core.severity import read_severity
 from interp.report.ledger_card import dataset_card, headlines, with_findings
 from interp.report.ledger_pages import claim_page
@@ -27,6 +27,13 @@ def test_the_rows_give_the_published_judgement(published):
     assert differences(published, again.judgement.verdicts) == []
     assert again.judgement.conclusion == published.record.judgement.conclusion
     assert (again.status, again.scale) == (published.record.status, published.record.scale)
+
+
+def test_a_run_has_as_many_seeds_as_its_judge_was_simulated_with(published):
+    claim = claim_of(published)
+    preset = claim.preset(published.record.preset)
+    ran = preset_with(claim, published.record.preset, published.provenance["numbers"])
+    assert getattr(ran, "seeds", None) == getattr(preset, "seeds", None)
 
 
 def test_the_rows_give_the_published_figures_and_page(published):

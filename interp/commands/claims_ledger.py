@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interp.core.claim import Claim, Preset, find_claims, load_claims
+from interp.core.protocol import RESULTS
 from interp.core.published import (
     Published,
     all_published,
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 def list_claims(options: "List") -> None:
     """One line for each claim: conclusion, status and sentence."""
+    if options.results != RESULTS and not options.results.is_dir():
+        raise ValueError(f"--results {options.results}: there is no such directory")
     found = {one.record.claim: one.record for one in all_published(options.results)}
     claims = load_claims()
     listed = []
@@ -40,6 +43,8 @@ def list_claims(options: "List") -> None:
                 "finding": record.judgement.finding if record else None,
             }
         )
+    if not found:
+        print(f"no published results in {options.results}/: the repository has them; --results says where they are")
     if options.json is not None:
         from probes.base.atomic import write_json
 

@@ -5,6 +5,7 @@ no torch at their top: `cotlens claims list` must answer at once, so whatever tr
 inside `measure`.
 """
 
+import difflib
 import importlib
 import pkgutil
 import re
@@ -178,13 +179,16 @@ def load_claims() -> dict[str, Claim]:
 
 
 def find_claims(ids: Sequence[str]) -> list[Claim]:
-    """The claims called `ids`, or all of them for "all"; an unknown id lists the known ones."""
+    """The claims called `ids`, or all of them for "all"; an unknown id names what is near, or the known ones."""
     known = load_claims()
     if list(ids) == ["all"]:
         return [known[name] for name in sorted(known)]
     unknown = [name for name in ids if name not in known]
     if unknown:
-        raise ValueError(f"unknown claim {unknown[0]!r}; the claims are {', '.join(sorted(known))}, or all")
+        of_paper = [name for name in sorted(known) if name.startswith(f"{unknown[0]}/")]
+        near = of_paper or difflib.get_close_matches(unknown[0], known, n=3) or sorted(known)
+        said = f"the claims are {', '.join(near)}, or all" if near == sorted(known) else f"near it: {', '.join(near)}"
+        raise ValueError(f"unknown claim {unknown[0]!r}; {said}; cotlens claims list shows all")
     return [known[name] for name in dict.fromkeys(ids)]
 
 

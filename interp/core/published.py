@@ -2,13 +2,14 @@
 
 results/<paper>/<claim>/rows.parquet      the rows that the parts and the figures read (zstd)
 results/<paper>/<claim>/judgement.json    verdicts, conclusion, finding, preset, command, scale, status
-results/<paper>/<claim>/provenance.json   numbers of the preset, commit, versions, processor, seconds, protocol, units
+results/<paper>/<claim>/provenance.json   preset, commit, versions, seconds, protocol, units, digest of the rows
 results/<paper>/<claim>/figures/          PNG and SVG
 results/<paper>/<claim>/README.md         all of it on one page (`interp.report.ledger_pages`)
 
 Whoever has these files can compute the judgement again, on any machine, without a model.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,10 +43,20 @@ class Published:
     provenance: Mapping[str, Any]
 
     def rows(self) -> "pd.DataFrame":
-        """The published rows."""
+        """The published rows; a file that is not the one that was published is refused."""
         from probes import rows
 
-        return rows.read(self.directory / "rows.parquet")
+        file = self.directory / "rows.parquet"
+        if digest(file) != self.provenance["rows_sha256"]:
+            raise ValueError(f"{file} is not the file that was published: its sha256 differs from provenance.json")
+        return rows.read(file)
+
+
+def digest(file: Path) -> str:
+    """The sha256 of a file; one that is missing is a ValueError."""
+    if not file.is_file():
+        raise ValueError(f"{file} is missing")
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def check_replacement(claim: Claim, preset_name: str, results: Path) -> None:
@@ -77,6 +88,7 @@ def publish(claim: Claim, run: Path, results: Path = RESULTS) -> Published:
     out = results / claim.id
     out.mkdir(parents=True, exist_ok=True)
     write_file(out / "rows.parquet", lambda path: table.to_parquet(path, index=False, compression="zstd"))
+    provenance["rows_sha256"] = digest(out / "rows.parquet")
     write_json(out / "provenance.json", provenance)
     write_json(out / "judgement.json", record.record())
     return refresh(claim, results)
@@ -112,8 +124,9 @@ def read_published(claim_id: str, results: Path = RESULTS) -> Published:
         provenance = read_json(directory / "provenance.json")
         if record.claim != claim_id:
             raise ValueError(f"it holds {record.claim}")
-        if not all(isinstance(provenance[name], kind) for name, kind in (("numbers", dict), ("units", list))):
-            raise TypeError("provenance.json: numbers is an object and units a list")
+        kinds = (("numbers", dict), ("units", list), ("rows_sha256", str))
+        if not all(isinstance(provenance[name], kind) for name, kind in kinds):
+            raise TypeError("provenance.json: numbers is an object, units a list and rows_sha256 a text")
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{directory} is damaged: {error!r}") from error
     return Published(directory, record, provenance)

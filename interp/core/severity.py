@@ -18,6 +18,8 @@ from probes.base.atomic import read_json
 
 STANDARD_ERRORS = 3.0
 """A rate is above nominal if it exceeds ALPHA by more than this many standard errors of its simulation."""
+HARDLY = 0.05
+"""A true part that is supported in fewer draws than this cannot be shown by an experiment of this size."""
 FAMILY = "conclusion"
 """Stands for the primary parts together, in place of a part's key."""
 
@@ -42,9 +44,14 @@ class Severity:
     """Draws."""
 
     @property
+    def limit(self) -> float:
+        """The share of wrong draws up to which the nominal rate and the number of draws explain it."""
+        return ALPHA + STANDARD_ERRORS * math.sqrt(ALPHA * (1 - ALPHA) / self.n)
+
+    @property
     def above_nominal(self) -> bool:
         """Whether the judge errs more often than it says, beyond what simulation explains."""
-        return self.wrong > ALPHA + STANDARD_ERRORS * math.sqrt(ALPHA * (1 - ALPHA) / self.n)
+        return self.wrong > self.limit
 
     def record(self) -> dict[str, Any]:
         """The figures as plain JSON."""
@@ -58,6 +65,15 @@ def read_severity(results: Path) -> list[Severity]:
         return [Severity(**row) for row in read_json(file)] if file.is_file() else []
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} is not what cotlens claims severity --json writes: {error}") from error
+
+
+def undecidable(rows: Sequence[Severity]) -> list[str]:
+    """Parts that are true in some world and hardly ever found there: what no data of this size could show."""
+    best: dict[str, float] = {}
+    for row in rows:
+        if row.truth and row.part != FAMILY:
+            best[row.part] = max(best.get(row.part, 0.0), row.right)
+    return [part for part, right in best.items() if right < HARDLY]
 
 
 def severity(claim: Claim, n: int, seed: int = 0) -> list[Severity]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from interp.core.claim import Claim, citation, load_claims
 from interp.core.judgement import CONCLUSIONS
-from interp.core.severity import FAMILY, read_severity
+from interp.core.severity import FAMILY, Severity, read_severity, undecidable
 from interp.core.verdict import Verdict
+from interp.statistics import ALPHA
 from probes.base.atomic import write_text
 
 if TYPE_CHECKING:
@@ -38,13 +39,16 @@ def claim_page(claim: Claim, found: "Published") -> str:
         f"*{record.status}* · primary parts: {judgement.counts} · scale: {record.scale}",
         "",
     ]
+    primary = [v.key for v in judgement.verdicts if v.primary]
+    simulated = [row for row in read_severity(found.directory.parents[1]) if row.claim == claim.id]
+    if names := [v.name for v in judgement.verdicts if v.primary and v.key in undecidable(simulated)]:
+        lines += [f"Too small to show, were it true (below, how often the judge is right): {'; '.join(names)}.", ""]
     lines += [line for file in figures for line in (f"![{file.stem}](figures/{file.name})", "")]
     for role, title in ROLES.items():
         chosen = [v for v in judgement.verdicts if v.role == role]
         if chosen:
             lines += [f"## {title}", "", *_table(chosen), ""]
-    primary = [v.key for v in judgement.verdicts if v.primary]
-    lines += _severity(claim.id, primary, found.directory.parents[1])
+    lines += _severity(simulated, primary)
     lines += ["## How", "", claim.method, "", "## Deviations from the paper", "", claim.deviations, ""]
     for title, text in (("Clarity", claim.clarity), ("What was tried before", claim.history)):
         if text:
@@ -87,16 +91,16 @@ def _line(v: Verdict) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
-def _severity(claim_id: str, primary: Sequence[str], results: Path) -> list[str]:
+def _severity(rows: Sequence[Severity], primary: Sequence[str]) -> list[str]:
     """How often the judge errs in simulated worlds, if it has been measured: what decides the conclusion, one by one,
     and the other parts together."""
-    rows = [row for row in read_severity(results) if row.claim == claim_id]
     if not rows:
         return []
     lines = [
         "## How often the judge would be wrong",
         "",
-        f"{rows[0].n} simulated experiments of this size in each world; *wrong* is nominally at most 5%.",
+        f"{rows[0].n} simulated experiments of this size in each world; *wrong* is nominally at most {ALPHA:.0%}, so "
+        f"up to {rows[0].limit:.0%} of {rows[0].n} draws is what chance allows.",
         "",
         "| world | part | there it is | decided rightly | wrongly |",
         "|---|---|---|---|---|",

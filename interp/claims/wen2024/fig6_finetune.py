@@ -137,9 +137,9 @@ register(
             ),
         },
         finding=(
-            "On this model, fine-tuning on CoT text for the largest dose changes the minimum of the normalised entropy "
-            "by {published} over CoT text as published, and by {alone} over the same closing sentence: {over_no_cot} "
-            "beyond fine-tuning on the answers without CoT, {over_prose} beyond fine-tuning on prose."
+            "On this model, fine-tuning on CoT text for the largest dose changes the minimum of the normalised "
+            "entropy by {published} over CoT text as published, and by {alone} over the same closing sentence: "
+            "{over_no_cot} beyond fine-tuning on the answers without CoT, {over_prose} beyond fine-tuning on prose."
         ),
         deviations=(
             "The paper compares two published checkpoints, Qwen2-Math-7B and Qwen2-7B, which differ in far more than "

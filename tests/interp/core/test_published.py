@@ -113,6 +113,25 @@ def test_a_damaged_file_is_one_line(file, name, value, said, results):
         main(["judge", "all", "--results", str(results)])
 
 
+def test_rows_that_are_not_those_published_are_refused(results):
+    file = results / CLAIM / "rows.parquet"
+    table = pd.read_parquet(file)
+    table.assign(value=table["value"] * (1 + 1e-9)).to_parquet(file, index=False)
+    with pytest.raises(ValueError, match=r"rows\.parquet is not the file that was published"):
+        main(["judge", "all", "--results", str(results)])
+    file.unlink()
+    with pytest.raises(ValueError, match=r"rows\.parquet is missing"):
+        main(["judge", "all", "--results", str(results)])
+
+
+def test_a_place_without_results_is_said(claim, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["list"])
+    assert capsys.readouterr().out.splitlines()[-1].startswith("no published results in results/")
+    with pytest.raises(ValueError, match="--results nowhere: there is no such directory"):
+        main(["list", "--results", "nowhere"])
+
+
 def test_a_declaration_changed_by_hand_is_noticed(results, capsys):
     file = results / CLAIM / "judgement.json"
     record = json.loads(file.read_text())

@@ -6,7 +6,7 @@ import pytest
 
 from interp.core.claim import World
 from interp.core.judging import mean_over
-from interp.core.severity import severity
+from interp.core.severity import Severity, severity, undecidable
 from interp.statistics import Interval
 from tests.interp.core.test_protocol import PART, a_claim
 
@@ -76,3 +76,11 @@ def test_the_conclusion_errs_if_any_primary_part_does():
     assert len(single) == len(truth) == 2
     assert all(row.wrong == pytest.approx(0.025, abs=0.015) for row in single), "one-sided, each alone"
     assert family.wrong == pytest.approx(1 - 0.975**2, abs=0.02)
+
+
+def test_what_is_hardly_ever_found_where_it_is_true_is_too_small_to_show():
+    def row(part: str, truth: bool, right: float) -> Severity:
+        return Severity("a/b", f"world of {right}", part, truth, right, 0.0, 100)
+
+    rows = [row("hidden", True, 0.0), row("hidden", True, 0.04), row("seen", True, 0.0), row("seen", True, 0.3)]
+    assert undecidable([*rows, row("false everywhere", False, 0.0)]) == ["hidden"]
