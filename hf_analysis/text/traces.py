@@ -183,8 +183,15 @@ def trace_of(problem: Problem, chat: LoadedModel | None = None, thinking: bool |
         raise ValueError(f"problem {problem.id} has no worked solution; name its column, or let the model write one")
     steps = joined(pieces(reasoning(without_annotations(problem.solution), problem.answer)))
     written = (("reasoning", steps), ("", " "), ("answer", closing_sentence(problem.answer).strip()))
-    asked = f"{problem.question}\n{INSTRUCTION}" if chat is not None else problem.question
-    return _checked(Trace(problem.id, (*_prompt("", asked, chat, thinking, " "), *written), problem.answer))
+    prompt = (
+        (("question", problem.question), ("", " ")) if chat is None else chat_parts(chat, problem.question, thinking)
+    )
+    return _checked(Trace(problem.id, (*prompt, *written), problem.answer))
+
+
+def chat_parts(model: LoadedModel, question: str, thinking: bool | None = None) -> tuple[tuple[str, str], ...]:
+    """The prompt that `hf_analysis.text.chat.chat_prompt` puts to a model, with its question as a span."""
+    return _prompt("", f"{question}\n{INSTRUCTION}", model, thinking, "")
 
 
 def put_together(asked: Asked, chat: LoadedModel | None = None, thinking: bool | None = None) -> Trace:
@@ -194,7 +201,7 @@ def put_together(asked: Asked, chat: LoadedModel | None = None, thinking: bool |
     written, opening = asked.written, TAG.match(asked.written.lstrip())
     if opening and prompt[-1][1].rstrip().endswith(opening.group()):  # the template has begun the thought already
         written = asked.written.lstrip()[opening.end() :].lstrip()
-    return _checked(Trace(asked.id, (*prompt, *_written(written)), asked.target))
+    return _checked(Trace(asked.id, (*prompt, *written_parts(written)), asked.target))
 
 
 def _prompt(
@@ -208,7 +215,7 @@ def _prompt(
     return tuple((names.get(role, ""), text) for role, text in chat_pieces(chat, said, thinking))
 
 
-def _written(text: str) -> tuple[tuple[str, str], ...]:
+def written_parts(text: str) -> tuple[tuple[str, str], ...]:
     """Reasoning and answer of what was written: what a thought's tags say, else up to the sentence of the answer."""
     tags = list(TAG.finditer(text))
     closing = [tag for tag in tags if tag.group().startswith("</")]

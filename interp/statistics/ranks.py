@@ -4,9 +4,8 @@ from itertools import repeat
 
 import numpy as np
 from jaxtyping import Float, Real
-from scipy.stats import rankdata
 
-from interp.statistics.interval import Rng
+from interp.statistics.means import Rng
 
 
 def rank_correlation(
@@ -19,6 +18,8 @@ def rank_correlation(
     Partial: Pearson's correlation of what is left of the ranks without a linear combination of the controls' ranks.
     NaN where the items are too few (three more than controls are needed) or nothing is left of a score.
     """
+    from scipy.stats import rankdata  # slow to import, and commands begin without it
+
     n_controls = 0 if controls is None else len(controls)
     if len(first) < n_controls + 3:
         return float("nan")
