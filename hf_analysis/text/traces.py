@@ -98,49 +98,33 @@ def load_traces(
     stem = Path(source).stem if Path(source).is_file() else source.replace("/", "_")
     found: dict[str, Trace] = {}
     for n, (place, record) in enumerate(islice(records(source, split, offline), limit), start=1):
-        asked = None
-        if isinstance(record, Mapping):
-            try:
-                asked = asked_of(record, f"{stem}-{n:05d}")
-            except ValueError as error:
-                raise ValueError(f"{place}: {error}") from None
-        if asked is None:
-            return _of_problems(source, place, found, limit, split, offline, chat, thinking)
-        if asked.id in found:
-            raise ValueError(f"{place}: the id {asked.id!r} occurs twice; ids must be unique")
         try:
-            found[asked.id] = put_together(asked, chat, thinking)
+            asked = asked_of(record, f"{stem}-{n:05d}")
+            trace = None if asked is None else put_together(asked, chat, thinking)
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from None
+        if trace is None and found:
+            raise ValueError(f"{place}: no trace, though those before are; expected the same columns in every record")
+        if trace is None:
+            problems = load_problems(source, limit=limit, split=split, offline=offline)
+            return [trace_of(problem, chat, thinking) for problem in problems]
+        if trace.id in found:
+            raise ValueError(f"{place}: the id {trace.id!r} occurs twice; ids must be unique")
+        found[trace.id] = trace
     if not found:
         raise ValueError(f"--data {source}: holds no trace")
     return list(found.values())
 
 
-def _of_problems(
-    source: str,
-    place: str,
-    found: Mapping[str, Trace],
-    limit: int | None,
-    split: str,
-    offline: bool,
-    chat: LoadedModel | None,
-    thinking: bool | None,
-) -> list[Trace]:
-    """Every record read as a problem with a worked solution."""
-    if found:
-        raise ValueError(f"{place}: no trace, though those before are; expected the same columns in every record")
-    problems = load_problems(source, limit=limit, split=split, offline=offline)
-    return [trace_of(problem, chat, thinking) for problem in problems]
-
-
-def asked_of(record: Mapping[str, Any], default_id: str) -> Asked | None:
+def asked_of(record: Any, default_id: str) -> Asked | None:
     """What `record` says, if it is a trace and not a problem with a worked solution."""
+    if not isinstance(record, Mapping):
+        return None
     identity = str(record.get("id", default_id))
     whole = next((record[name] for name in _TEXT if isinstance(record.get(name), str)), None)
     if whole is not None and TAG.search(whole):
         question, written = _at_thought(whole)
-        return Asked(identity, "", question, written, _target(record, whole))
+        return _valid(Asked(identity, "", question, written, _target(record, whole)))
     said = _messages(record)
     if said is None or "assistant" not in said or "user" not in said:
         return None
@@ -148,7 +132,14 @@ def asked_of(record: Mapping[str, Any], default_id: str) -> Asked | None:
     thought = record.get("reasoning_content") or record.get("thinking")
     if isinstance(thought, str) and thought.strip() and not TAG.search(written):
         written = f"<think>\n{thought}\n</think>\n\n{written}"  # the thought in a column of its own
-    return Asked(identity, said.get("system", ""), said["user"], written, _target(record, written))
+    return _valid(Asked(identity, said.get("system", ""), said["user"], written, _target(record, written)))
+
+
+def _valid(asked: Asked) -> Asked:
+    for name, text in vars(asked).items():
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise ValueError(f"the {name} holds a lone surrogate, which is not valid Unicode text")
+    return asked
 
 
 def _at_thought(text: str) -> tuple[str, str]:
@@ -165,8 +156,15 @@ def _messages(record: Mapping[str, Any]) -> dict[str, str] | None:
     written = next((record[name] for name in SOLUTION if record.get(name)), None)
     if prompt is None or written is None:
         return None
-    said: dict[str, str] = chat_of(prompt, "prompt") if isinstance(prompt, list) else {"user": prompt}
-    return said | (chat_of(written, "completion") if isinstance(written, list) else {"assistant": str(written)})
+    said = _said(prompt, "prompt", "user")
+    return said | _said(written, "completion", "assistant")
+
+
+def _said(value: Any, name: str, role: str) -> dict[str, str]:
+    """What a column says: a text of one role, or messages."""
+    if not isinstance(value, (str, list)):
+        raise ValueError(f"{name!r} must be a text or messages, got {str(value)[:40]!r}")
+    return chat_of(value, name) if isinstance(value, list) else {role: value}
 
 
 def _target(record: Mapping[str, Any], written: str) -> str:

@@ -105,6 +105,9 @@ def test_a_chat_is_the_templates_own_text_and_tells_where_its_messages_stand(bui
         ([{"question": "Q?", "answer": "5"}], "has no worked solution"),
         ([{"messages": [{"role": "assistant", "content": "x"}]}], "no message of the user"),
         ([{"nothing": 1}], "say which is which"),
+        ([{"prompt": 5, "completion": THOUGHT}], "line 1: 'prompt' must be a text or messages, got '5'"),
+        ([{"prompt": "Q?", "completion": 5}], "'completion' must be a text or messages"),
+        ([{"prompt": "\ud800?", "completion": THOUGHT}], "the question holds a lone surrogate"),
         ([], "holds no"),
     ],
 )
