@@ -22,10 +22,11 @@ from hf_analysis.traces.tokens import Unit
 
 FLOOR = 1e-10
 """Nats below which a divergence is rounding; logarithms are of at least so much."""
-CPU_TOKENS, GPU_TOKENS = 1024, 8192
-"""Tokens computed at once, unless a single sentence needs more."""
-LOGIT_CELLS = 16 * 2**20
-"""Logits that exist at once, for each of the two distributions that are compared."""
+CPU_TOKENS, GPU_TOKENS = 256, 8192
+"""Tokens computed at once, unless a single sentence needs more. Sentences that are computed together all begin where
+the first of them ends, so that large groups compute tokens that do not change."""
+LOGIT_CELLS, KEPT_CELLS = 8 * 2**20, 64 * 2**20
+"""Logits that are compared at once; those of the intact text are kept if they are no more than so many."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,15 @@ def suppressed_kl(
     most = GPU_TOKENS if model.device.type == "cuda" else CPU_TOKENS
     found = torch.zeros(len(spans), len(ids))
     with torch.inference_mode():
-        head, past, states = output_head(model), *_read(model, ids)
+        past, states = _read(model, ids)
+        intact = _Intact(output_head(model), states)
         for group in _groups(spans, len(ids), most):
             chosen = [spans[i] for i in group]
             start = min(span.end for span in chosen)
             changed = _continued(model, ids, past, start, chosen, heads)
-            found[group, start + 1 :] = _divergences(head, states[start:-1], changed[:, :-1])
-            for i in group:
-                found[i, : spans[i].end + 1] = 0  # rounding
+            for row, i in enumerate(group):
+                end = spans[i].end
+                found[i, end + 1 :] = intact.divergences(changed[row, end - start : -1], end)
     return found
 
 
@@ -133,17 +135,24 @@ class _Hiding:
         return call.biased_output(self.added[id(call.attention_mask)][1])
 
 
-def _divergences(
-    head: Head, intact: Float[Tensor, "pos d_model"], changed: Float[Tensor, "span pos d_model"]
-) -> Float[Tensor, "span pos"]:
-    """The divergence at every position, a few positions at a time."""
-    parts = []
-    n_words = head(intact[:1]).shape[-1]
-    step = max(1, LOGIT_CELLS // (n_words * len(changed)))
-    for start in range(0, len(intact), step):
-        rows = slice(start, start + step)
-        parts.append(kl_divergence(head(intact[rows])[None], head(changed[:, rows])).cpu())
-    return torch.cat(parts, dim=1)
+class _Intact:
+    """The distributions of the intact text, kept where they are not too large, else computed again when asked for."""
+
+    def __init__(self, head: Head, states: Float[Tensor, "pos d_model"]) -> None:
+        self.head, self.states = head, states
+        n_words = head(states[:1]).shape[-1]
+        self.step = max(1, LOGIT_CELLS // n_words)
+        self.kept = head(states) if len(states) * n_words <= KEPT_CELLS else None
+
+    def divergences(self, changed: Float[Tensor, "pos d_model"], start: int) -> Float[Tensor, "pos"]:
+        """KL(intact || changed) at the positions from `start` on, a few at a time."""
+        parts = []
+        for first in range(0, len(changed), self.step):
+            logits = self.head(changed[first : first + self.step])
+            rows = slice(start + first, start + first + len(logits))
+            intact = self.head(self.states[rows]) if self.kept is None else self.kept[rows]
+            parts.append(kl_divergence(intact, logits).cpu())
+        return torch.cat(parts)
 
 
 def by_unit(

@@ -162,7 +162,7 @@ def full_passes(model: LoadedModel, ids: Tensor, spans: Sequence[Hidden]) -> Flo
         mask = causal.clone()
         mask[span.end :, span.start : span.end] = False
         changed = model.model(input_ids=ids, attention_mask=mask[None, None], use_cache=False).logits[0, :-1]
-        found[i, span.end + 1 :] = kl_divergence(intact[span.end :], changed[span.end :].float())
+        found[i, span.end + 1 :] = kl_divergence(intact[span.end :], changed[span.end :].float().clone())
     return found
 
 
