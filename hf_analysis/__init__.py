@@ -9,6 +9,7 @@
 load_model, LoadedModel              the built-in model, a directory, a .gguf file or a hub id, with its tokenizer
 load_problems, Problem               the built-in problems, a file or a hub dataset: question, solution, answer
 measure                              every head on every problem under every condition, as rows; resumable
+trace, load_traces                   what each sentence of a reasoning trace does; traces from files
 record, Recording                    one batch of tokens through a model you hold: every row of every head
 intercepting                         your own function in place of a model's attention
 measure_heads                        which heads are of a known kind: induction, sink, copying, ...
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from hf_analysis.text.conditions import register as register_condition
     from hf_analysis.text.problems import Problem, load_problems
     from hf_analysis.text.scopes import Selection, register_scope
+    from hf_analysis.text.traces import load_traces
+    from hf_analysis.traces.tracing import trace
 
 __all__ = [
     "Context",
@@ -50,12 +53,14 @@ __all__ = [
     "knocked_out",
     "load_model",
     "load_problems",
+    "load_traces",
     "measure",
     "measure_heads",
     "permuted",
     "record",
     "register_condition",
     "register_scope",
+    "trace",
     "untrained",
 ]
 __getattr__, __dir__ = lazy_names(

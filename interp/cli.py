@@ -19,10 +19,11 @@ COMMANDS = {
     "train": "train one toy model on a task: cotlens train parity --out DIR",
     "entropy": "attention entropy of a pretrained model, with and without CoT, with controls",
     "heads": "which heads of a pretrained model are of a known kind: induction, sink, copying, ...",
+    "trace": "sentence by sentence: what a reasoning trace reads, what it needs, what its answer depends on",
     "probe": "attention, linear and causal probes of a training run: cotlens probe RUN_DIR",
     "claims": "list the papers' claims, or run and judge them",
     "report": "one self-contained HTML page from the rows of runs",
-    "bench": "time the training step, the entropy measurement and patching against their peers, as ratios",
+    "bench": "time training, entropy, patching, generation and traces against their peers, as ratios",
 }
 USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(
     f"  {name:<8} {summary}\n" for name, summary in COMMANDS.items()

@@ -158,6 +158,7 @@ COMMANDS = {
     "heads": LOADED - {"safetensors"},
     "probe": LOADED,
     "report": set(),
+    "trace": LOADED - {"safetensors"},
     "train": LOADED,
 }
 """Packages of `SLOW` that each command's module may load when it is imported."""

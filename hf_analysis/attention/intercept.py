@@ -78,14 +78,18 @@ class AttentionCall:
 
         Nothing hidden: the very same computation as without a handler. Every query must keep a key.
         """
-        if hidden is None:
-            return self._untouched()
+        return self._untouched() if hidden is None else self.biased_output(self.hiding(hidden))
+
+    def hiding(self, hidden: Bool[Tensor, "#batch #head query key"]) -> Float[Tensor, "#batch #head query key"]:
+        """What to add to the scores so that every query sees what it does, but for what is `hidden` from it."""
         kept = self._visible() & ~hidden.to(self.query.device)
         if not bool(kept.any(-1).all()):
             raise ValueError(f"layer {self.layer}: a query would be left without any key; leave it at least its own")
         zero = torch.zeros((), dtype=self.query.dtype, device=self.query.device)
-        bias = zero if self.bias is None else self.bias
-        added = torch.where(kept, bias, -torch.inf)
+        return torch.where(kept, zero if self.bias is None else self.bias, -torch.inf)
+
+    def biased_output(self, added: Float[Tensor, "#batch #head query key"]) -> Float[Tensor, "b q h d"]:
+        """The layer's output with `added` to its scores, in place of the model's own mask and bias."""
         if not self.plain:
             return self._chunked(added)[1]
         options = {name: value for name, value in self.options.items() if name != "position_bias"}
@@ -95,8 +99,9 @@ class AttentionCall:
     def _visible(self) -> Bool[Tensor, "#batch 1 query key"]:
         if self.mask is not None:
             return self.mask
-        shape = (self.query.shape[2], self.key.shape[2])
-        return torch.ones(shape, dtype=torch.bool, device=self.query.device).tril()[None, None]
+        n_queries, n_keys = self.query.shape[2], self.key.shape[2]
+        everything = torch.ones(n_queries, n_keys, dtype=torch.bool, device=self.query.device)
+        return everything.tril(n_keys - n_queries)[None, None]  # queries are the last keys
 
     def _untouched(self) -> Tensor:
         if not self.plain:
@@ -122,6 +127,7 @@ Handler = Callable[[AttentionCall], Float[Tensor, "batch query head d_value"]]
 class _Active:
     handler: Handler
     n_layers: int
+    cached: bool
     n_calls: int = 0
 
 
@@ -129,8 +135,10 @@ _active: ContextVar[_Active | None] = ContextVar("active handler", default=None)
 
 
 @contextmanager
-def intercepting(model: "PreTrainedModel", handler: Handler) -> Iterator[None]:
+def intercepting(model: "PreTrainedModel", handler: Handler, *, cached: bool = False) -> Iterator[None]:
     """Hands every attention call of `model` to `handler`; afterwards the model has its own implementation again.
+
+    `cached`: the model may go on from keys that it has computed before, so that there are fewer queries than keys.
 
     A model that sends only some of its layers through the registry is refused at the end.
     """
@@ -143,7 +151,7 @@ def intercepting(model: "PreTrainedModel", handler: Handler) -> Iterator[None]:
             f"{type(model).__name__} does not use the attention registry of transformers, so its heads "
             "cannot be measured; use an architecture that does, such as Llama, Qwen2, GPT-2 or GPT-NeoX"
         )
-    active = _Active(handler, n_layers)
+    active = _Active(handler, n_layers, cached)
     token = _active.set(active)
     try:
         yield
@@ -174,7 +182,7 @@ def _intercepting_attention(
     if active is None:
         return _sdpa(module, query, key, value, attention_mask, dropout, scaling, **options), None
     softcap, sinks = options.pop("softcap", None), options.pop("s_aux", None)
-    _refuse_unknown(module, query, key, options)
+    _refuse_unknown(module, query, key, options, active.cached)
     layer = active.n_calls % active.n_layers
     active.n_calls += 1
     own_index = getattr(module, "layer_idx", None)  # where a module knows it, bypassing calls cannot shift the last
@@ -183,12 +191,15 @@ def _intercepting_attention(
     return active.handler(call), None
 
 
-def _refuse_unknown(module: torch.nn.Module, query: Tensor, key: Tensor, options: dict[str, Any]) -> None:
+def _refuse_unknown(
+    module: torch.nn.Module, query: Tensor, key: Tensor, options: dict[str, Any], cached: bool
+) -> None:
     name = type(module).__name__
     unknown = [k for k, v in options.items() if not (v is None or isinstance(v, bool) or k in _HARMLESS)]
     if unknown:
         raise ValueError(f"{name} passes {unknown} to its attention, whose effect on the pattern is not known here")
-    if query.shape[2] != key.shape[2] or getattr(module, "is_causal", True) is False:
+    whole = query.shape[2] == key.shape[2] or (cached and query.shape[2] < key.shape[2])
+    if not whole or getattr(module, "is_causal", True) is False:
         raise ValueError(f"{name} is not causal self-attention over one text; only decoders are measured")
     if module.training:
         raise ValueError(f"{name} is in training mode; call model.eval() first")

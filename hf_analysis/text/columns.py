@@ -17,7 +17,7 @@ QUESTION = ("question", "problem", "prompt", "instruction", "query")
 SOLUTION = ("solution", "rationale", "completion", "response", "output")
 ANSWER = ("answer", "correct", "final_answer", "expected_answer", "ground_truth")
 CHAT = ("messages", "conversations")
-_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant"}
+_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant", "system": "system"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def parts_of(record: Any, columns: Columns) -> Parts:
         raise ValueError(f"expected an object with question and answer, got {type(record).__name__}")
     chat = next((name for name in CHAT if isinstance(record.get(name), list)), None)
     if chat is not None and columns.question is None:
-        said = _chat(record[chat], chat)
+        said = chat_of(record[chat], chat)
         record = {**record, "question": said["user"]} | (
             {"solution": said["assistant"]} if "assistant" in said else {}
         )
@@ -73,6 +73,30 @@ def parts_of(record: Any, columns: Columns) -> Parts:
     if columns.cluster is not None:
         cluster = _text(record, columns.cluster, "cluster")
     return Parts(question, solution, answer, cluster)
+
+
+def chat_of(messages: list[Any], name: str) -> dict[str, str]:
+    """What the system message, the one user and the one assistant say, as far as each is there."""
+    said: dict[str, str] = {}
+    for message in messages:
+        if not isinstance(message, dict):
+            raise ValueError(f"{name!r} must hold messages with role and content, got {_shown(message)}")
+        role = _ROLES.get(str(message.get("role", message.get("from"))))
+        content = message.get("content", message.get("value"))
+        if isinstance(content, list):
+            content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        if role is None:
+            continue
+        if role in said:
+            raise ValueError(f"{name!r} has several messages of the {role}; expected one question and one solution")
+        if not isinstance(content, str):
+            raise ValueError(f"{name!r} must hold messages with role and content, got {_shown(message)}")
+        said[role] = content
+    if not said.keys() & {"user", "assistant"}:
+        raise ValueError(f"{name!r} has no message of a user or an assistant")
+    if "user" not in said and name in CHAT:
+        raise ValueError(f"{name!r} has no message of the user, which is the question")
+    return said
 
 
 def _answer(text: str) -> str:
@@ -108,7 +132,7 @@ def _text(record: Mapping[str, Any], name: str, role: str) -> str:
     """The text in a column; chats of one message and numbers are read as texts, except as a question."""
     value = record.get(name)
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        said = _chat(value, name)
+        said = chat_of(value, name)
         value = said.get("user" if role == "question" else "assistant", value)
     text = value if isinstance(value, str) else None if role == "question" else _plain(value)
     if text is None or not text.strip():
@@ -124,30 +148,6 @@ def _plain(value: Any) -> str | None:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # a column with gaps is read as floats
         return str(int(value))
     return str(value) if isinstance(value, (str, int, float)) else None
-
-
-def _chat(messages: list[Any], name: str) -> dict[str, str]:
-    """What the one user and the one assistant say; system messages are left out."""
-    said: dict[str, str] = {}
-    for message in messages:
-        if not isinstance(message, dict):
-            raise ValueError(f"{name!r} must hold messages with role and content, got {_shown(message)}")
-        role = _ROLES.get(str(message.get("role", message.get("from"))))
-        content = message.get("content", message.get("value"))
-        if isinstance(content, list):
-            content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-        if role is None:
-            continue
-        if role in said:
-            raise ValueError(f"{name!r} has several messages of the {role}; expected one question and one solution")
-        if not isinstance(content, str):
-            raise ValueError(f"{name!r} must hold messages with role and content, got {_shown(message)}")
-        said[role] = content
-    if not said:
-        raise ValueError(f"{name!r} has no message of a user or an assistant")
-    if "user" not in said and name in CHAT:
-        raise ValueError(f"{name!r} has no message of the user, which is the question")
-    return said
 
 
 def _lettered(options: list[str]) -> str:

@@ -63,9 +63,7 @@ def own_texts(
         streams = [torch_stream(seed, f"generated {problem.id} sample {sample}") for problem, sample in asked]
 
     def is_done(place: int, tokens: list[int]) -> bool:
-        if not _STATED_FOR_SURE.search(model.decode(tokens[-_TAIL:])):
-            return False
-        return not _is_thinking(asked[place][0].question + cue + model.decode(tokens))
+        return is_over(model, asked[place][0].question + cue, tokens)
 
     try:
         written = continuations(
@@ -76,6 +74,13 @@ def own_texts(
     for (problem, sample), one in zip(asked, written):
         found[problem.id].append(_own_text(model, problem, sample, cue, cue_tokens, one))
     return found
+
+
+def is_over(model: LoadedModel, prompt: str, tokens: list[int]) -> bool:
+    """Whether what is being written after `prompt` has stated its answer, outside of a thought."""
+    if not _STATED_FOR_SURE.search(model.decode(tokens[-_TAIL:])):
+        return False
+    return not _is_thinking(prompt + model.decode(tokens))
 
 
 def outcome(text: str, complete: bool, answer: str, prompt: str = "") -> str:

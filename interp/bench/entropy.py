@@ -14,13 +14,8 @@ times as long as the rest, so they have fewer rounds; of the longest text the fi
 """
 
 import copy
-import ctypes
-import gc
 import statistics
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +24,7 @@ from torch import Tensor
 
 from hf_analysis.attention.recorder import record
 from hf_analysis.models.loading import LoadedModel, load_model
+from interp.bench.timing import Contender, bare, first_pass, ratio, rounds
 from probes.attention.entropy import causal_visible, minimum, normalised_entropy, row_entropy
 from probes.attention.statistics import load_statistics
 
@@ -41,8 +37,6 @@ MEMORY_BAR = 1.10  # most times the bare forward's peak
 SLOW_PEERS_UP_TO = 2048  # beyond, eager patterns alone need tens of gigabytes
 PEER_TOKENS = 2048  # the usual ways have as many rounds as fit into so many tokens, at least one
 LENGTHS, SHORT = (256, 1024, 2048, 8192), (256, 1024)
-
-Contender = Callable[[Tensor], Any]
 
 
 def run(
@@ -58,7 +52,7 @@ def run(
     try:
         loaded = load_model(model, device="cpu", dtype="float32")
         generator = torch.Generator().manual_seed(seed)
-        ours: dict[str, Contender] = {"bare": _bare(loaded), "cotlens": _cotlens(loaded)}
+        ours: dict[str, Contender] = {"bare": bare(loaded), "cotlens": _cotlens(loaded)}
         peers: dict[str, Contender] = {"eager": _eager(loaded), "transformerlens": _transformerlens(loaded)}
         for contender in (ours | peers).values():  # what a first call allocates for good is no part of the comparison
             contender(torch.zeros(1, min(lengths), dtype=torch.long))
@@ -75,10 +69,10 @@ def _one_length(
     length = ids.shape[1]
     long = length > SLOW_PEERS_UP_TO
     compared = ours if long else ours | peers
-    passes = {name: _first_pass(contender, ids) for name, contender in compared.items()}
+    passes = {name: first_pass(contender, ids) for name, contender in compared.items()}
     peaks = {name: peak for name, (_, peak) in passes.items()}
-    rounds = {name: repeats if name in ours else min(repeats, max(1, PEER_TOKENS // length)) for name in compared}
-    times = {name: [seconds] for name, (seconds, _) in passes.items()} if long else _rounds(compared, ids, rounds)
+    n_rounds = {name: repeats if name in ours else min(repeats, max(1, PEER_TOKENS // length)) for name in compared}
+    times = {name: [seconds] for name, (seconds, _) in passes.items()} if long else rounds(compared, ids, n_rounds)
     return [_record(name, length, times, peaks) for name in compared]
 
 
@@ -89,8 +83,8 @@ def _record(name: str, length: int, times: dict[str, list[float]], peaks: dict[s
         "contender": name,
         "tokens": length,
         "seconds": statistics.median(times[name]),
-        "over_bare": _ratio(times[name], times["bare"]),
-        "eager_over_this": _ratio(times["eager"], times[name]) if "eager" in times else None,
+        "over_bare": ratio(times[name], times["bare"]),
+        "eager_over_this": ratio(times["eager"], times[name]) if "eager" in times else None,
         "peak_bytes": peak,
         "peak_over_bare": None if peak is None or bare_peak is None else peak / bare_peak,
     }
@@ -98,34 +92,9 @@ def _record(name: str, length: int, times: dict[str, list[float]], peaks: dict[s
         most, least = BARS.get(length, (None, None))
         result["meets_time_bar"] = None if most is None else result["over_bare"] <= most
         result["meets_eager_bar"] = None if least is None else result["eager_over_this"] >= least
-        ratio = result["peak_over_bare"]
-        result["meets_memory_bar"] = None if ratio is None else ratio <= MEMORY_BAR
+        memory = result["peak_over_bare"]
+        result["meets_memory_bar"] = None if memory is None else memory <= MEMORY_BAR
     return result
-
-
-def _ratio(first: list[float], second: list[float]) -> float:
-    return statistics.median(a / b for a, b in zip(first, second))
-
-
-def _rounds(contenders: dict[str, Contender], ids: Tensor, rounds: dict[str, int]) -> dict[str, list[float]]:
-    """Seconds of each contender in each of its rounds; the first rounds have all of them."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for round_ in range(max(rounds.values())):
-        for name, contender in contenders.items():
-            if round_ < rounds[name]:
-                gc.collect()
-                start = time.perf_counter()
-                contender(ids)
-                times[name].append(time.perf_counter() - start)
-    return times
-
-
-def _bare(loaded: LoadedModel) -> Contender:
-    @torch.inference_mode()
-    def forward(ids: Tensor) -> None:
-        loaded.model.base_model(input_ids=ids, use_cache=False)
-
-    return forward
 
 
 def _cotlens(loaded: LoadedModel) -> Contender:
@@ -168,20 +137,3 @@ def _transformerlens(loaded: LoadedModel) -> Contender:
 
 def _minima(pattern: Float[Tensor, "1 head query key"]) -> Float[Tensor, "1 head"]:
     return minimum(normalised_entropy(row_entropy(pattern), causal_visible(pattern.shape[-1])))
-
-
-def _first_pass(contender: Contender, ids: Tensor) -> tuple[float, int | None]:
-    """Seconds of one call, and on Linux its peak resident bytes: the kernel's high-water mark, reset before it."""
-    status = Path("/proc/self/status")
-    known = sys.platform == "linux" and status.exists()
-    gc.collect()
-    if known:
-        ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-    start = time.perf_counter()
-    contender(ids)
-    seconds = time.perf_counter() - start
-    if not known:
-        return seconds, None
-    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return seconds, int(line.split()[1]) * 1024

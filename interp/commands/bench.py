@@ -16,14 +16,14 @@ from probes.base.atomic import write_json
 class Bench:
     """Time the suite against its peers in one process and print ratios."""
 
-    what: tyro.conf.Positional[Literal["entropy", "train", "patching", "generate", "all"]] = "all"
+    what: tyro.conf.Positional[Literal["entropy", "train", "patching", "generate", "trace", "all"]] = "all"
     """What to time."""
     json: Path | None = None
     """Also write the results as JSON to this file."""
     quick: bool = False
-    """Only short texts: of entropy, 256 and 1,024 tokens."""
+    """Only short texts: of entropy, 256 and 1,024 tokens; of traces, 1,024."""
     threads: int | None = None
-    """Threads for every contender; by default 1 for training and patching, 2 for entropy and generation."""
+    """Threads for every contender; by default 1 for training and patching, 2 for the others."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -40,6 +40,8 @@ def main(arguments: Sequence[str]) -> None:
         records += _patching(options.threads or 1)
     if options.what in ("generate", "all"):
         records += _generate(options.threads or 2)
+    if options.what in ("trace", "all"):
+        records += _trace(options.threads or 2, options.quick)
     if options.json is not None:
         write_json(options.json, records)
 
@@ -111,6 +113,30 @@ def _generate(threads: int) -> list[dict]:
         print(f"  {place}: tokens/s {speeds}  {record['ratio']:.2f}x  ({bar})", flush=True)
         load = "" if record["load_average"] is None else f"; load average {record['load_average']:.1f}"
         print(f"  in processor time {record['cpu_ratio']:.2f}x{load}", flush=True)
+    return records
+
+
+def _trace(threads: int, quick: bool) -> list[dict]:
+    from interp.bench import trace
+
+    print(f"sentence by sentence, built-in model, {threads} thread(s); in brackets: processor time", flush=True)
+    records = []
+    for record in _shown(trace.run(lengths=trace.SHORT if quick else trace.LENGTHS, threads=threads), records):
+        if record["bench"] == "trace attention":
+            memory = record["peak_over_bare"]
+            peak = "" if memory is None else f", peak memory {memory:.2f}x"
+            ratios = f"{record['over_bare']:5.2f}x [{record['cpu_over_bare']:.2f}x] the bare forward{peak}"
+            print(
+                f"  T={record['tokens']:<5} {record['contender']:<8} {record['seconds']:7.2f} s, {ratios}", flush=True
+            )
+            continue
+        bar = f"bar {record['bar']:g}x {'reached' if record['reached'] else 'MISSED'}"
+        print(
+            f"  T={record['tokens']:<5} {record['sentences']} sentences hidden: a full pass each takes "
+            f"{record['ratio']:.2f}x [{record['cpu_ratio']:.2f}x] ({bar}); numbers agree to "
+            f"{record['largest_difference']:.1e}",
+            flush=True,
+        )
     return records
 
 

@@ -63,14 +63,14 @@ def chunked_row_statistics(
     `sinks` are learned scores of no key, which take mass from the product; the statistics are over the keys.
     `top1=False` leaves the largest weights out.
     """
-    key = key.to(_exact(query))
+    key = key.to(exact_dtype(query))
     if softcap is None and sinks is None:
         # Softmax does not see what all keys share, but a large bias (Qwen2) costs digits. Key 2 is a usual one, and
         # the same whatever stands behind it.
         key = key - key[:, :, :2][:, :, -1:]
     blocks = score_blocks(query, key, scale, mask=mask, bias=bias, softcap=softcap, block_bytes=block_bytes)
     spare = _memory(query, key, block_bytes)
-    output = None if value is None else _Output(query, value)
+    output = None if value is None else Output(query, value)
     parts = []
     for rows, scores in blocks:
         sums, weights = _summed(scores, spare)
@@ -145,7 +145,7 @@ def score_blocks(
         yield rows, scores
 
 
-def _exact(query: Tensor) -> torch.dtype:
+def exact_dtype(query: Tensor) -> torch.dtype:
     return torch.float64 if query.dtype == torch.float64 else torch.float32
 
 
@@ -156,7 +156,7 @@ def _refuse_gradients(*tensors: Tensor) -> None:
 
 def _memory(query: Tensor, key: Tensor, block_bytes: int) -> Float[Tensor, "cells"]:
     """Room for the scores of one block: as many queries as fit, at least one."""
-    dtype = _exact(query)
+    dtype = exact_dtype(query)
     row = query.shape[0] * query.shape[1] * key.shape[2]
     most = min(BLOCK_ROWS, query.shape[2]) if query.device.type == "cpu" else query.shape[2]
     n_rows = max(1, min(most, block_bytes // (row * dtype.itemsize)))
@@ -191,13 +191,13 @@ def _summed(
     return _Sums(first_score, largest.squeeze(-1), weights.sum(-1), scores.mul_(weights).sum(-1)), weights
 
 
-class _Output:
+class Output:
     """Attention's product with the values, summed block by block and normalised at the end."""
 
     def __init__(self, query: Tensor, value: Float[Tensor, "batch kv_head key d_value"]) -> None:
         _refuse_gradients(value)
         n_batch, n_heads, n_queries, _ = query.shape
-        self.value = value.to(_exact(query))
+        self.value = value.to(exact_dtype(query))
         self.copies = _spread(self.value.flatten(0, 1))
         in_order = self.value.new_empty(n_batch, n_queries, n_heads, value.shape[-1])  # as models want it
         self.product = in_order.transpose(1, 2)

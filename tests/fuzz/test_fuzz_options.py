@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interp.cli import main, parse
-from interp.commands import bench, claims, demo, entropy, heads, probe, report, train
+from interp.commands import bench, claims, demo, entropy, heads, probe, report, trace, train
 from tests.fuzz.cases import HOSTILE_TEXT, command_refuses_or_works, refused_in_one_line
 from toy_models.task import load_tasks
 
@@ -26,6 +26,7 @@ KINDS = {
     "demo": demo.Demo,
     "heads": heads.Heads,
     "probe": probe.Probe,
+    "trace": trace.TraceOptions,
     **{f"train {name}": train._options(name) for name in load_tasks()},
 }
 LAX = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

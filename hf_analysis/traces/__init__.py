@@ -1,0 +1,1 @@
+"""What each sentence of a reasoning trace does to what follows it."""

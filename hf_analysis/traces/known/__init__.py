@@ -1,0 +1,1 @@
+"""The measures of `cotlens trace`: one file and one registration each."""

@@ -1,0 +1,71 @@
+"""How much of a row's attention goes to each group of keys? Out of the same blocks of scores as attention's output.
+
+The groups are more columns beside the values: one product of the weights gives the output and the mass of every group
+alike. No pattern is stored; memory is queries x groups. Key 1, the sink, is left out of the sums and added back in
+closed form, as in `probes.attention.chunked`: the mass without it comes with all its digits.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from probes.attention.chunked import BLOCK_BYTES, LEAST, UNSEEN, Output, exact_dtype, score_blocks, with_first_key
+
+
+class GroupMass(NamedTuple):
+    """The attention of every query on each group of keys, in [0, 1]; zero where a query sees no (other) key."""
+
+    mass: Float[Tensor, "batch head query group"]
+    without_sink: Float[Tensor, "batch head query group"]  # of the row without key 1, renormalised
+
+
+def group_mass(
+    query: Float[Tensor, "batch head query d"],
+    key: Float[Tensor, "batch kv_head key d"],
+    scale: float,
+    groups: Bool[Tensor, "key group"],
+    *,
+    value: Float[Tensor, "batch kv_head key d_value"] | None = None,
+    mask: Bool[Tensor, "#batch 1 query key"] | None = None,
+    bias: Float[Tensor, "#batch #head query key"] | None = None,
+    softcap: float | None = None,
+    sinks: Float[Tensor, "head"] | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> tuple[GroupMass, Float[Tensor, "batch head query d_value"] | None]:
+    """The mass of softmax(cap(scale q.k) + bias) on each group, and its product with `value` if that is given.
+
+    A key may be in several groups or in none. `mask` is True where a query sees a key; without one, attention is
+    causal. `sinks` are learned scores of no key, which take mass from the product; the masses are over the keys.
+    """
+    key = key.to(exact_dtype(query))
+    if softcap is None and sinks is None:
+        key = key - key[:, :, :2][:, :, -1:]  # what all keys share costs digits and changes nothing
+    columns = groups.to(key.dtype)[None, None].expand(*key.shape[:2], -1, -1)
+    n_values = 0 if value is None else value.shape[-1]
+    product = Output(query, columns if value is None else torch.cat([value.to(key.dtype), columns], dim=-1))
+    parts = []
+    blocks = score_blocks(query, key, scale, mask=mask, bias=bias, softcap=softcap, block_bytes=block_bytes)
+    for rows, scores in blocks:
+        first = scores[..., 0].clone()
+        scores[..., 0] = UNSEEN
+        largest = scores.amax(-1, keepdim=True)
+        scores.sub_(largest).clamp_(min=LEAST).exp_()
+        parts.append((first, largest.squeeze(-1), scores.sum(-1)))
+        product.write(rows, scores)
+    first_score, largest, total = (torch.cat(part, dim=2) for part in zip(*parts))
+    lse_others = largest + total.log()
+    _, first, others = with_first_key(torch.zeros_like(total), lse_others, first_score)
+    alone = largest < UNSEEN / 2  # no key but key 1
+    blind = alone & (first_score < UNSEEN / 2)
+    without = (product.product[..., n_values:] / total[..., None]).masked_fill_(alone[..., None], 0)
+    whole = product.normalised(first.masked_fill(blind, 0), (others / total).masked_fill_(blind, 0))
+    found = GroupMass(whole[..., n_values:].clone(), without)
+    if value is None:
+        return found, None
+    output = whole[..., :n_values]
+    if sinks is not None:
+        lse = torch.logaddexp(lse_others, first_score)
+        output = output * torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
+    return found, output
