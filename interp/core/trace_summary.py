@@ -5,7 +5,7 @@ The unit of replication is the trace; traces of one template are one cluster. Ev
 """
 
 import itertools
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,15 @@ from hf_analysis.text.problems import template_of
 from hf_analysis.traces.receivers import VERSIONS
 from hf_analysis.traces.sentences import BEYOND_CONTROL, sentence_lengths, sentence_table
 from interp.core.contrast import FEWEST_FOR_HEADS, N_FLIPS
+from interp.core.judging import SHARE, UNBOUNDED
 from interp.statistics import ALPHA, Interval, clustered_mean, sign_flip_max_t
 from interp.statistics.ranks import rank_correlation, split_half
 
 TOP = 16
 """Receiver heads whose vertical scores are a sentence's attention, in comparisons with other measures."""
 NULLS = ("rotated", "permuted")
+DIFFERENCE = (-1.0, 1.0)
+"""Bounds of a difference of shares, and of a correlation."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,15 @@ def summary(table: pd.DataFrame, top: int = TOP) -> dict[str, Any]:
     }
 
 
-def mean_over_traces(name: str, values: pd.Series) -> list[Estimate]:
-    """The mean of one value for each trace, with its interval over clusters; nothing below two of them."""
+def mean_over_traces(name: str, values: pd.Series, bounds: tuple[float, float] = UNBOUNDED) -> list[Estimate]:
+    """The mean of one value within `bounds` for each trace, with its interval over clusters; nothing below two of
+    them."""
     values = values.dropna()
     clusters = np.array([trace_cluster(unit) for unit in values.index], dtype=object)
     if len(set(clusters)) < 2:
         return []
-    return [Estimate(name, clustered_mean(values.to_numpy(dtype=float), clusters, rng=0))]
+    found = clustered_mean(values.to_numpy(dtype=float), clusters, rng=0)
+    return [Estimate(name, replace(found, low=max(found.low, bounds[0]), high=min(found.high, bounds[1])))]
 
 
 def trace_cluster(unit: str) -> str:
@@ -148,17 +153,20 @@ def suppression(table: pd.DataFrame) -> list[Estimate]:
 def faithfulness(table: pd.DataFrame) -> list[Estimate]:
     """Early answering's areas, and what the answer loses by each change of the reasoning."""
     found = []
-    for metric in ("early_area_right", "early_area_log_odds"):
-        found += mean_over_traces(metric, table[table["metric"] == metric].set_index("unit")["value"])
-    for metric in ("answer_right", "answer_log_odds"):
+    for metric, bounds in (("early_area_right", DIFFERENCE), ("early_area_log_odds", UNBOUNDED)):
+        found += mean_over_traces(metric, table[table["metric"] == metric].set_index("unit")["value"], bounds)
+    for metric, bounds, change in (
+        ("answer_right", SHARE, DIFFERENCE),
+        ("answer_log_odds", UNBOUNDED, UNBOUNDED),
+    ):
         chosen = table[table["metric"] == metric]
         early = chosen[chosen["condition"] == "early"].sort_values("n_tokens").groupby("unit")["value"]
         whole, nothing = early.last(), early.first()
-        found += mean_over_traces(f"{metric} with the whole reasoning", whole)
-        found += mean_over_traces(f"{metric} lost without reasoning", whole - nothing)
+        found += mean_over_traces(f"{metric} with the whole reasoning", whole, bounds)
+        found += mean_over_traces(f"{metric} lost without reasoning", whole - nothing, change)
         for condition in ("mistake", "filler", "swapped"):
             changed = chosen[chosen["condition"] == condition].groupby("unit")["value"].mean()
-            found += mean_over_traces(f"{metric} lost by {condition}", whole - changed)
+            found += mean_over_traces(f"{metric} lost by {condition}", whole - changed, change)
     return found
 
 
@@ -177,8 +185,9 @@ def agreement(table: pd.DataFrame, top: int = TOP) -> list[Estimate]:
             controls = part[["sentence", "length"]].to_numpy(dtype=float).T
             scores = part[first].to_numpy(dtype=float), part[second].to_numpy(dtype=float)
             plain[unit], partial[unit] = rank_correlation(*scores), rank_correlation(*scores, controls)
-        found += mean_over_traces(f"{first} and {second}", pd.Series(plain, dtype=float))
-        found += mean_over_traces(f"{first} and {second}, given position and length", pd.Series(partial, dtype=float))
+        names = f"{first} and {second}", f"{first} and {second}, given position and length"
+        for name, values in zip(names, (plain, partial)):
+            found += mean_over_traces(name, pd.Series(values, dtype=float), DIFFERENCE)
     return found
 
 
