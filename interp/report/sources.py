@@ -150,8 +150,11 @@ def _name(config: Mapping[str, Any], directory: str) -> str:
     return directory
 
 
-def model_and_data(model: str, config: Mapping[str, Any]) -> str:
-    """A measured model with the data that it read."""
+def model_and_data(label: str, config: Mapping[str, Any]) -> str:
+    """A measured model with the data that it read; claims call theirs `model` and `permuted`."""
+    own = str(config.get("model", label))
+    own = "SmolLM2-135M-Instruct" if own == "builtin" else own
+    model = {"model": own, "builtin": own, "permuted": f"{own} with permuted weights"}.get(label, label)
     data = {"builtin": "GSM-symbolic"}.get(str(config.get("data")), config.get("data"))
     return f"{model} on {data}" if data else model
 

@@ -22,7 +22,7 @@ from interp.report import build, write_report
 from interp.report.board import cards
 from interp.report.pack import visible
 from interp.report.pretrained import BOARD, CONTROLLED, declared_pairs, pretrained_data
-from interp.report.sources import measured_again, read_runs
+from interp.report.sources import measured_again, model_and_data, read_runs
 from interp.report.tokens import SENTENCE
 from interp.report.toy import toy_data
 from probes import rows
@@ -261,6 +261,20 @@ def test_a_measurement_is_explored_and_is_no_verdict(tmp_path):
         "against tiny on GSM-symbolic",
     ]
     assert "cotlens entropy --model tiny --data builtin --out runs/again" in build([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("label", "model", "name"),
+    [
+        ("model", "builtin", "SmolLM2-135M-Instruct on GSM-symbolic"),
+        ("permuted", "builtin", "SmolLM2-135M-Instruct with permuted weights on GSM-symbolic"),
+        ("builtin", "builtin", "SmolLM2-135M-Instruct on GSM-symbolic"),
+        ("model", "Qwen/Qwen2-7B", "Qwen/Qwen2-7B on GSM-symbolic"),
+        ("against x", "y", "against x on GSM-symbolic"),
+    ],
+)
+def test_a_measured_model_has_its_own_name(label, model, name):
+    assert model_and_data(label, {"model": model, "data": "builtin"}) == name
 
 
 def test_the_explorer_starts_with_what_the_board_is_judged_by(runs):
