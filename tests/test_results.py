@@ -7,7 +7,7 @@ import pytest
 from interp.core.claim import load_claims
 from interp.core.published import all_published, claim_of, differences, judged_again, preset_with
 from interp.core.severity import read_severity
-from interp.report.ledger_card import dataset_card, headlines, with_findings
+from interp.report.ledger_card import BY_HAND, dataset_card, headlines, with_findings
 from interp.report.ledger_pages import claim_page
 
 ROOT = Path(__file__).parents[1]
@@ -55,6 +55,14 @@ def test_the_card_and_the_readme_say_what_was_found():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert with_findings(readme, headlines(PUBLISHED, "results/")) == readme
     assert len(readme.splitlines()) <= 200
+
+
+def test_the_number_by_hand_is_the_published_one(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    exec(BY_HAND, {})
+    (one,) = [one for one in PUBLISHED if one.record.claim == "wen2024/fig6-gsm8k"]
+    published = next(v for v in one.record.judgement.verdicts if v.key == "published")
+    assert float(capsys.readouterr().out) == pytest.approx(published.estimate, abs=1e-6)
 
 
 def test_results_stay_small():

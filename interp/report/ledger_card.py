@@ -44,6 +44,15 @@ HEADLINES = (
 """Claims whose findings open the top README, whichever way they went."""
 
 
+BY_HAND = """import pandas as pd
+
+rows = pd.read_parquet("results/wen2024/fig6-gsm8k/rows.parquet")
+chosen = rows[(rows["run"] == "model") & (rows["metric"] == "min") & (rows["scope"] == "all")]
+by_problem = chosen.pivot_table(index="unit", columns="condition", values="value")  # the mean over all heads
+print((by_problem["cot"] - by_problem["no_cot"]).mean())                            # "as published" on its page"""
+"""One estimate out of the published rows, without the suite; a test runs it."""
+
+
 def dataset_card(found: Sequence["Published"]) -> str:
     """The card of `results/`: how to load it, its columns, and what each claim concluded."""
     configs = [
@@ -63,7 +72,10 @@ def dataset_card(found: Sequence["Published"]) -> str:
             "`cotlens claims judge all` computes every judgement anew from these rows, without a model.",
             *("", paper_lines(found), "", "## Loading", "", "```python", "from datasets import load_dataset", ""),
             f'rows = load_dataset("parquet", data_files="results/{example}/rows.parquet")["train"]',
-            *("```", "", "## Columns", "", "| column | meaning |", "|---|---|"),
+            *("```", "", "One number by hand, from the top of the repository:", "", "```python", BY_HAND, "```", ""),
+            "Metrics and scopes are explained in [docs/measuring.md](../docs/measuring.md); layer and head -1 are no",
+            "single head: a mean over all of them, or a value of the whole model.",
+            *("", "## Columns", "", "| column | meaning |", "|---|---|"),
             *(f"| `{name}` | {meaning} |" for name, meaning in COLUMNS.items()),
             "",
             "Rows that neither a part nor a figure reads are left out: other metrics and evaluations, weights, and",
