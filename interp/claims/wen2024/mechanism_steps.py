@@ -110,8 +110,8 @@ register(
     Claim(
         id=ID,
         sentence=(
-            "CoT introduces sparse sequential dependencies. Beyond the paper: each step is computed from the steps "
-            "before it and from the question, and the model attends there because it uses them."
+            "CoT introduces sparse sequential dependencies. Beyond the paper: the answer and each step are computed "
+            "from the steps before them, and the model attends there because it uses them."
         ),
         method=(
             "While the model reads a worked solution, attention is cut in all layers and heads, each cut alone: from "
