@@ -267,7 +267,10 @@ def test_claims_run_record_list_show_and_judge(tmp_path, capsys):
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("wen2024/fig3b ")]
     assert f"{record.judgement.conclusion}, exploratory" in line
     assert main(["claims", "show", "wen2024/fig3b", *results]) == 0
-    assert record.judgement.conclusion in capsys.readouterr().out
+    page = " ".join(capsys.readouterr().out.split())
+    assert record.judgement.conclusion in page
+    for verdict in record.judgement.verdicts:  # as a list, not as a table of seven narrow columns
+        assert f"supported if {verdict.claimed}; n: {verdict.n} {verdict.unit}" in page
     assert main(["claims", "show", "wen2024/fig2", *results]) == 0
     assert "not run" in capsys.readouterr().out
     assert main(["claims", "judge", "all", *results]) == 0
