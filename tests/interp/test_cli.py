@@ -132,7 +132,7 @@ def test_unknown_names_list_the_known(capsys, tmp_path):
     out = ["--out", str(tmp_path / "run")]
     assert "the commands are demo, train" in refused(capsys, ["trian"])
     assert "'parity'" in refused(capsys, ["train", "partiy", *out])
-    assert "wen2024/fig2" in refused(capsys, ["claims", "run", "wen2024/fig99", *out])
+    assert "near it: wen2024/fig9" in refused(capsys, ["claims", "run", "wen2024/fig99", *out])
     assert "smoke" in refused(capsys, ["claims", "run", "wen2024/fig2", "--preset", "huge", *out])
     assert "use list, show, run, judge, declare, severity" in refused(capsys, ["claims", "walk"])
     assert "at least one claim" in refused(capsys, ["claims", "run", *out])
