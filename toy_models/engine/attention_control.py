@@ -74,6 +74,9 @@ def controlled_forward(model: "TransformerBridge", n_pos: int, control: Attentio
         return SparseForward(model)
     pattern = control.pattern.to(next(model.parameters()))
     fix_attention(model, pattern)
+    for name, parameter in model.state_dict(keep_vars=True).items():
+        if ".attn.q." in name or ".attn.k." in name:
+            parameter.requires_grad_(False)  # nothing reads them
     return SparseForward(model, pattern)
 
 

@@ -150,7 +150,8 @@ class Trainer:
         # The hooked forward drops embeddings and residuals; an evaluation must not.
         sparse = self.choice.path == "sparse"
         self.eval_forward = self.choice.forward if sparse else HookedForward(self.model, read=read)
-        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=config.lr, betas=(0.9, 0.999), fused=True)
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimiser = torch.optim.Adam(trained, lr=config.lr, betas=(0.9, 0.999), fused=True)
         self.dataset = self._dataset()
         self.samples, self.updates = 0, 0
         self.losses: list[float] = []

@@ -34,7 +34,8 @@ def gradients(forward, model, batch) -> dict[str, torch.Tensor]:
     model.zero_grad(set_to_none=True)
     logits = forward(batch.inputs, batch.supervised)
     F.cross_entropy(logits.flatten(0, 1), batch.answers.flatten()).backward()
-    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    found = model.state_dict(keep_vars=True).items()
+    return {name: p.grad.clone() for name, p in found if p.grad is not None}
 
 
 def dependencies(task: Parity) -> torch.Tensor:
@@ -57,6 +58,7 @@ def test_fixed_attention_has_the_logits_and_gradients_of_the_hooked_model(kind):
     sparse, hooked = gradients(fast, model, batch), gradients(HookedForward(model), model, batch)
     assert set(sparse) == set(hooked)
     assert not [name for name in sparse if ".attn.q." in name or ".attn.k." in name], "nothing to learn from"
+    assert [name for name in sparse if ".attn.v." in name]
     for name, gradient in sparse.items():
         torch.testing.assert_close(gradient, hooked[name], atol=1e-6, rtol=1e-4)
 
@@ -102,9 +104,13 @@ def test_attention_on_the_dependencies_is_learned_from_and_on_other_bits_is_not(
     assert found["wrong"] is None
 
 
-def test_a_controlled_run_resumes_with_the_same_bits_and_under_its_own_control_only(tmp_path):
+@pytest.mark.parametrize(
+    "control",
+    [AttentionControl(entropy_weight=0.5), AttentionControl(masked_pattern(2, dependencies(TASK)))],
+    ids=["pressed", "fixed"],
+)
+def test_a_controlled_run_resumes_with_the_same_bits_and_under_its_own_control_only(control, tmp_path):
     config = TrainConfig(lr=1e-3, budget=8_192, stop_when_perfect=False, n_validation=8, n_test=8)
-    control = AttentionControl(entropy_weight=0.5)
     whole = train(TASK, SMALL, config, control=control)
     run = Trainer(TASK, SMALL, config, control=control)
     run.evaluate()
