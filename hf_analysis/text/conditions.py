@@ -21,7 +21,7 @@ from hf_analysis.text.places import overlapping, token_places
 from hf_analysis.text.problems import Problem, paper_answer
 from hf_analysis.text.steps import TAG, ending_of, joined, pieces, reasoning, shuffled
 from hf_analysis.text.values import same_answer
-from probes.base.plugins import is_rerun, load_plugins
+from probes.base.plugins import load_plugins, registered_by_name
 
 OWN = ("generated", "generated_clean")
 """The conditions whose text the model writes."""
@@ -68,11 +68,7 @@ CONDITIONS: dict[str, Condition] = {}
 
 def register(condition: Condition) -> Condition:
     """Makes `condition` known under its function's name; a name is taken once, except by a rerun cell."""
-    name = condition.__name__
-    if name in CONDITIONS and not is_rerun(CONDITIONS[name], condition):
-        raise ValueError(f"a condition named {name!r} is already registered")
-    CONDITIONS[name] = condition
-    return condition
+    return registered_by_name(CONDITIONS, "condition", condition)
 
 
 def find_condition(name: str) -> Condition:

@@ -70,11 +70,6 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     return _merged(text, sorted(end for end in ends if 0 < end < len(text)))
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences themselves, with the white space behind them."""
-    return [text[start:end] for start, end in sentence_spans(text)]
-
-
 def _within(place: int, spans: list[tuple[int, int]]) -> bool:
     """Whether `place` is inside one of the spans, which are in order, and not at its end."""
     last = bisect_left(spans, (place, 0)) - 1

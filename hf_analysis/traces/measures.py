@@ -5,8 +5,6 @@ table (`probes.rows`). In these rows `query` and `key` are numbers of units: the
 other spans, in the order in which `passages.jsonl` lists them. `unit`, the unit of replication, is the trace.
 """
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +17,7 @@ from hf_analysis.models.loading import LoadedModel
 from hf_analysis.traces.tokens import TraceTokens
 from probes import rows
 from probes.attention.sentences import GAP
-from probes.base.plugins import is_rerun, load_plugins
+from probes.base.plugins import import_modules, load_plugins, registered_by_name
 from probes.base.streams import torch_stream
 
 
@@ -78,19 +76,14 @@ DEFAULT = ("attention", "suppression", "faithfulness")
 
 def register(measure: Measure) -> Measure:
     """Makes `measure` known under its function's name; a name is taken once, except by a rerun cell."""
-    name = measure.__name__
-    if name in MEASURES and not is_rerun(MEASURES[name], measure):
-        raise ValueError(f"a measure named {name!r} is already registered")
-    MEASURES[name] = measure
-    return measure
+    return registered_by_name(MEASURES, "measure", measure)
 
 
 def load_measures(plugins: bool = True) -> dict[str, Measure]:
     """Imports every module of `hf_analysis.traces.known`, and every plug-in, and returns the registry."""
     from hf_analysis.traces import known
 
-    for module in pkgutil.iter_modules(known.__path__, f"{known.__name__}."):
-        importlib.import_module(module.name)
+    import_modules(known)
     if plugins:
         load_plugins()
     return MEASURES

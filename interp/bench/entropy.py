@@ -24,7 +24,7 @@ from torch import Tensor
 
 from hf_analysis.attention.recorder import record
 from hf_analysis.models.loading import LoadedModel, load_model
-from interp.bench.timing import Contender, bare, first_pass, ratio, rounds
+from interp.bench.timing import Contender, bare, first_pass, ratio, rounds, with_threads
 from probes.attention.entropy import causal_visible, minimum, normalised_entropy, row_entropy
 from probes.attention.statistics import load_statistics
 
@@ -47,9 +47,7 @@ def run(
     seed: int = 0,
 ) -> Iterator[dict[str, Any]]:
     """One record per length and contender: seconds, ratios, peak memory, and whether the bars are met."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with with_threads(threads):
         loaded = load_model(model, device="cpu", dtype="float32")
         generator = torch.Generator().manual_seed(seed)
         ours: dict[str, Contender] = {"bare": bare(loaded), "cotlens": _cotlens(loaded)}
@@ -59,8 +57,6 @@ def run(
         for length in lengths:
             ids = torch.randint(loaded.model.config.vocab_size, (1, length), generator=generator)
             yield from _one_length(ours, peers, ids, repeats)
-    finally:
-        torch.set_num_threads(before)
 
 
 def _one_length(

@@ -19,6 +19,7 @@ from hf_analysis.models.generation import Decoding, continuations
 from hf_analysis.models.loading import LoadedModel, load_model
 from hf_analysis.text.chat import chat_prompt
 from hf_analysis.text.problems import load_problems
+from interp.bench.timing import with_threads
 
 BAR = 5.0
 T = TypeVar("T")
@@ -33,15 +34,11 @@ def run(
     chat: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """One record: tokens per second of both, and the ratio."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with with_threads(threads):
         model = loaded or load_model("builtin", device="cpu", dtype="float32")
         questions = [problem.question for problem in load_problems("builtin", limit=rows)]
         prompts = [model.encode(chat_prompt(model, question) if chat else question) for question in questions]
         yield _record(model, prompts, new_tokens, turns)
-    finally:
-        torch.set_num_threads(before)
 
 
 def _record(model: LoadedModel, prompts: list[list[int]], new_tokens: int, turns: int) -> dict[str, Any]:

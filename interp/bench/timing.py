@@ -9,7 +9,8 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,17 @@ from torch import Tensor
 from hf_analysis.models.loading import LoadedModel
 
 Contender = Callable[[Tensor], Any]
+
+
+@contextmanager
+def with_threads(n: int) -> Iterator[None]:
+    """Computes with `n` threads, and then with as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def ratio(first: list[float], second: list[float]) -> float:

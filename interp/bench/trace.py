@@ -24,7 +24,7 @@ from hf_analysis.models.logits import kl_divergence
 from hf_analysis.traces.attention import segmented_attention
 from hf_analysis.traces.suppression import Hidden, suppressed_kl
 from hf_analysis.traces.tokens import Unit
-from interp.bench.timing import bare, first_pass, ratio
+from interp.bench.timing import bare, first_pass, ratio, with_threads
 
 LENGTHS, SHORT = (1024, 2048, 8192), (1024,)
 EAGER_UP_TO = 2048  # beyond, eager patterns alone need tens of gigabytes
@@ -45,9 +45,7 @@ def run(
     seed: int = 0,
 ) -> Iterator[dict[str, Any]]:
     """A record for each length and contender, then one of suppression in a text of `suppressed` tokens."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with with_threads(threads):
         model = loaded or load_model("builtin", device="cpu", dtype="float32")
         generator = torch.Generator().manual_seed(seed)
         words = model.model.config.get_text_config().vocab_size
@@ -55,8 +53,6 @@ def run(
             ids = torch.randint(words, (1, length), generator=generator)
             yield from _attention(model, ids, repeats if length <= EAGER_UP_TO else 1)
         yield _suppression(model, torch.randint(words, (1, suppressed), generator=generator), max(1, repeats - 1))
-    finally:
-        torch.set_num_threads(before)
 
 
 def sentences(length: int) -> list[Unit]:

@@ -1,6 +1,5 @@
 """cotlens claims list, show, judge, declare and severity: what `results/` holds, and whether it can be believed."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,24 +60,9 @@ def show_claim(options: "Show") -> None:
 
     (claim,) = find_claims([options.id])
     published = (options.results / claim.id / "judgement.json").is_file()
-    page = claim_page(claim, read_published(claim.id, options.results)) if published else declared_page(claim)
-    lines = (line.replace("<br>", ". ") for line in _listed(page.splitlines()) if not line.startswith("!["))
-    Console().print(Markdown("\n".join(lines)))
-
-
-def _listed(lines: Sequence[str]) -> list[str]:
-    """The lines of a page with its tables of parts as lists: a terminal is too narrow for seven columns."""
-    from interp.report.ledger_pages import MARKS
-
-    found = []
-    for line in lines:
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if len(cells) != 7:
-            found.append(line)
-        elif cells[0] in MARKS.values():
-            mark, part, claimed, ours, _, n, where = (cell.replace("\\|", "|") for cell in cells)
-            found.append(f"- {mark} {part}. **{ours}**; supported if {claimed}; n: {n}. {where}")
-    return found
+    found = read_published(claim.id, options.results) if published else None
+    page = declared_page(claim) if found is None else claim_page(claim, found, as_list=True)
+    Console().print(Markdown(page))
 
 
 def judge_claims(options: "Judge") -> None:

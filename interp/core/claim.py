@@ -186,8 +186,8 @@ def find_claims(ids: Sequence[str]) -> list[Claim]:
     unknown = [name for name in ids if name not in known]
     if unknown:
         of_paper = [name for name in sorted(known) if name.startswith(f"{unknown[0]}/")]
-        near = of_paper or difflib.get_close_matches(unknown[0], known, n=3) or sorted(known)
-        said = f"the claims are {', '.join(near)}, or all" if near == sorted(known) else f"near it: {', '.join(near)}"
+        near = of_paper or difflib.get_close_matches(unknown[0], known, n=3)
+        said = f"near it: {', '.join(near)}" if near else f"the claims are {', '.join(sorted(known))}, or all"
         raise ValueError(f"unknown claim {unknown[0]!r}; {said}; cotlens claims list shows all")
     return [known[name] for name in dict.fromkeys(ids)]
 

@@ -11,8 +11,9 @@ import pandas as pd
 from interp.core.parts import NotMeasurable
 from interp.statistics import Interval, binomial_interval, cautious_mean, median_interval, power_exponent
 
-UNBOUNDED, SHARE = (-np.inf, np.inf), (0.0, 1.0)
-"""Bounds of a quantity: none, and those of a share, an accuracy or an attention mass."""
+UNBOUNDED, SHARE, DIFFERENCE = (-np.inf, np.inf), (0.0, 1.0), (-1.0, 1.0)
+"""Bounds of a quantity: none; those of a share, an accuracy, an attention mass or a normalised entropy; and of a
+difference of two of these, or a correlation."""
 
 MEDIANS = (
     "Shares, accuracies and attention of runs were means over seeds before; a mean of a few seeds is deceived by a "

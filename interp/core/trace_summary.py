@@ -16,15 +16,13 @@ from hf_analysis.text.problems import template_of
 from hf_analysis.traces.receivers import VERSIONS
 from hf_analysis.traces.sentences import BEYOND_CONTROL, sentence_lengths, sentence_table
 from interp.core.contrast import FEWEST_FOR_HEADS, N_FLIPS
-from interp.core.judging import SHARE, UNBOUNDED
+from interp.core.judging import DIFFERENCE, SHARE, UNBOUNDED
 from interp.statistics import ALPHA, Interval, clustered_mean, sign_flip_max_t
 from interp.statistics.ranks import rank_correlation, split_half
 
 TOP = 16
 """Receiver heads whose vertical scores are a sentence's attention, in comparisons with other measures."""
 NULLS = ("rotated", "permuted")
-DIFFERENCE = (-1.0, 1.0)
-"""Bounds of a difference of shares, and of a correlation."""
 
 
 @dataclass(frozen=True)

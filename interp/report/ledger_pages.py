@@ -24,11 +24,14 @@ ROLES = {
 }
 
 
-def claim_page(claim: Claim, found: "Published") -> str:
-    """Conclusion, finding, figures, every part, the severity of its judge, deviations, and how to run it again."""
+def claim_page(claim: Claim, found: "Published", as_list: bool = False) -> str:
+    """Conclusion, finding, figures, every part, the severity of its judge, deviations, and how to run it again.
+
+    `as_list`: for a terminal, which shows no figure and is too narrow for a table of seven columns.
+    """
     record, provenance = found.record, found.provenance
     judgement = record.judgement
-    figures = sorted((found.directory / "figures").glob("*.png"))
+    figures = [] if as_list else sorted((found.directory / "figures").glob("*.png"))
     lines = [
         f"# {claim.id}: {judgement.conclusion}",
         "",
@@ -47,7 +50,7 @@ def claim_page(claim: Claim, found: "Published") -> str:
     for role, title in ROLES.items():
         chosen = [v for v in judgement.verdicts if v.role == role]
         if chosen:
-            lines += [f"## {title}", "", *_table(chosen), ""]
+            lines += [f"## {title}", "", *(map(_item, chosen) if as_list else _table(chosen)), ""]
     lines += _severity(simulated, primary)
     lines += ["## How", "", claim.method, "", "## Deviations from the paper", "", claim.deviations, ""]
     for title, text in (("Clarity", claim.clarity), ("What was tried before", claim.history)):
@@ -73,20 +76,31 @@ def _table(verdicts: Sequence[Verdict]) -> list[str]:
     return head + [_line(v) for v in verdicts]
 
 
+def _item(v: Verdict) -> str:
+    said = ". ".join(text for text in (v.name, v.quantity, v.note) if text)
+    return f"- {MARKS[v.outcome]} {said}. **{_outcome(v)}**; supported if {v.claimed}; n: {v.n} {v.unit}. {_where(v)}"
+
+
+def _outcome(v: Verdict) -> str:
+    return f"{v.outcome}: {v.interval}{'' if v.level is None else f' at {100 * v.level:.4g}%'}"
+
+
+def _where(v: Verdict) -> str:
+    return ". ".join(text.rstrip(".") for text in (v.source, v.why) if text)
+
+
 def _line(v: Verdict) -> str:
     name = f"**{v.name}**" if v.primary else v.name
-    level = "" if v.level is None else f" at {100 * v.level:.4g}%"
     difference = "" if v.estimate is None else f"{v.estimate - v.threshold:+.3g}"
-    where = ". ".join(text.rstrip(".") for text in (v.source, v.why) if text)
     note = f"<br>{v.note}" if v.note else ""
     cells = (
         MARKS[v.outcome],
         f"{name}<br>{v.quantity}{note}",
         v.claimed,
-        f"{v.outcome}: {v.interval}{level}",
+        _outcome(v),
         difference,
         f"{v.n} {v.unit}",
-        where,
+        _where(v),
     )
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 

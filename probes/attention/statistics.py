@@ -18,14 +18,12 @@ shows them with label and unit, and `hf_analysis.record` gives the statistic tok
 This module and those of `known` import torch inside functions only: a report is built without it.
 """
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from probes.base.plugins import is_rerun, load_plugins
+from probes.base.plugins import import_modules, is_rerun, load_plugins
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -168,8 +166,7 @@ def load_statistics(plugins: bool = True) -> dict[str, Statistic]:
     """Imports every module of `probes.attention.known`, and every plug-in, and returns the registry."""
     from probes.attention import known
 
-    for module in pkgutil.iter_modules(known.__path__, f"{known.__name__}."):
-        importlib.import_module(module.name)
+    import_modules(known)
     if plugins:
         load_plugins()
     return STATISTICS

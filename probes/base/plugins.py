@@ -9,7 +9,13 @@ import: its `pyproject.toml` names modules that register on import,
 A module of claims should import torch inside functions only, as the suite's own do: `cotlens claims list` imports it.
 """
 
+import importlib
+import pkgutil
 from importlib import metadata
+from types import ModuleType
+from typing import TypeVar
+
+Function = TypeVar("Function")
 
 GROUP = "cotlens.plugins"
 _FOUND: dict[tuple[str, str], str | None] = {}
@@ -35,6 +41,21 @@ def load_plugins() -> None:
                 f"the plug-in {entry.name!r} ({entry.value}, installed by {owner}) cannot be imported: "
                 f"{_FOUND[key]}; repair it or uninstall {owner}"
             )
+
+
+def import_modules(package: ModuleType) -> None:
+    """Imports every module of `package`, each of which registers what it holds."""
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+
+
+def registered_by_name(registry: dict[str, Function], kind: str, function: Function) -> Function:
+    """Enters `function` under its own name; a name is taken once, except by a rerun cell. `kind`: for the refusal."""
+    name = getattr(function, "__name__")  # noqa: B009  (any callable that was defined has one)
+    if name in registry and not is_rerun(registry[name], function):
+        raise ValueError(f"a {kind} named {name!r} is already registered")
+    registry[name] = function
+    return function
 
 
 def is_rerun(old: object, new: object) -> bool:

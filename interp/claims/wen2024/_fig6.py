@@ -18,7 +18,6 @@ import pandas as pd
 from hf_analysis.measurement.pairs import matched_to
 from interp.claims.wen2024._fig6_comparisons import BEYOND, COMPARISONS, PERMUTED, TRAINED, Comparison
 from interp.claims.wen2024._pretrained import (
-    DIFFERENCE,
     SMALLEST,
     WHY_SMALLEST,
     load,
@@ -31,7 +30,7 @@ from interp.claims.wen2024._pretrained import (
 )
 from interp.core.claim import Item
 from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, beyond, contrast
-from interp.core.judging import UNBOUNDED
+from interp.core.judging import DIFFERENCE, UNBOUNDED
 from interp.core.parts import NotMeasurable, Part, Unit
 from interp.statistics import Interval
 from probes.rows import concat

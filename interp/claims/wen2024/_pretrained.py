@@ -11,7 +11,7 @@ from jaxtyping import Float
 from hf_analysis.text.problems import template_of
 from interp.core.claim import Item
 from interp.core.contrast import Contrast
-from interp.core.judging import UNBOUNDED, mean_over
+from interp.core.judging import DIFFERENCE, UNBOUNDED, mean_over
 from interp.core.parts import NotMeasurable, Unit
 from interp.statistics import Interval, clustered_mean
 from interp.statistics.crossed import crossed_mean
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 TINY = "tiny "
 """Prefix that asks for a small, randomly initialised model with the tokenizer of the named one."""
-DIFFERENCE = (-1.0, 1.0)
-"""Bounds of a difference of normalised entropies."""
 SMALLEST = 0.01
 """The smallest difference of normalised entropies that is of interest."""
 WHY_SMALLEST = (

@@ -15,12 +15,12 @@ from jaxtyping import Float
 
 from interp.claims.wen2024._finetune import SOURCE
 from interp.claims.wen2024._pretrained import (
-    DIFFERENCE,
     SMALLEST,
     WHY_SMALLEST,
     clusters_of,
     over_problems_and_runs,
 )
+from interp.core.judging import DIFFERENCE
 from interp.core.parts import Estimator, NotMeasurable, Part, Role
 from interp.statistics import Interval
 from probes.rows import with_settings
