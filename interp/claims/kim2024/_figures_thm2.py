@@ -1,0 +1,46 @@
+"""What does kim2024/thm2 look like? The variance of the gradient over all secrets against their number."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from interp.figures.style import BLUE, GREEN, PURPLE, VERMILION, new_figure, styled
+
+MODEL_STYLES: Mapping[str, dict[str, Any]] = {
+    "theory": {"color": BLUE, "marker": "o", "label": "theory model, own chain"},
+    "perceptron": {"color": GREEN, "marker": "^", "label": "perceptron"},
+    "transformer": {"color": PURPLE, "marker": "D", "label": "transformer"},
+    "one_parity": {"color": VERMILION, "marker": "s", "label": "one parity (reaches the bound)"},
+}
+
+
+def variance_against_secrets(found: pd.DataFrame) -> Figure:
+    """Variance over E|grad f|^2 at k = d/2 over all inputs, at random weights and after training, with 1 / |P|."""
+    half = found[(found["n"] == 0) & (found["k"] == found["d"] // 2)]
+    half = half.assign(share=half["ratio"] / half["secrets"])
+    times = sorted(half["update"].unique())
+    with styled():
+        figure = new_figure(4.3 * len(times) + 0.6, 4.0)
+        panels = np.atleast_1d(figure.subplots(1, len(times), sharey=True))
+        for axes, update in zip(panels, times):
+            at = half[half["update"] == update]
+            sizes = np.array(sorted(at["secrets"].unique()), dtype=float)
+            axes.plot(sizes, 1 / sizes, color="0.4", linestyle="--", label="bound, 1 / number of secrets")
+            for model, style in MODEL_STYLES.items():
+                of = at[at["condition"] == model]
+                if len(of):
+                    axes.plot(of["secrets"], of["share"], linestyle="", alpha=0.25, ms=3, **_bare(style))
+                    typical = of.groupby("secrets")["share"].median()
+                    axes.plot(typical.index, typical, **style, ms=5)
+            axes.set(xscale="log", yscale="log", xlabel="number of secrets, $|P|$, at $k = d/2$")
+            axes.set_title("random weights" if update == 0 else f"after {update} updates on one secret")
+        panels[0].set_ylabel("variance of the gradient over all secrets\n(units of $E|\\nabla f|^2$)")
+        panels[0].legend(fontsize=8)
+        return figure
+
+
+def _bare(style: Mapping[str, Any]) -> dict[str, Any]:
+    return {"color": style["color"], "marker": style["marker"]}
