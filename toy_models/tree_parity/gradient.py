@@ -134,15 +134,16 @@ class Oracle:
     """An approximate gradient oracle: every entry is off by at most `size` (kim2024, footnote 3).
 
     `random`: uniform in +-size, the direction drawn once for each seed. `against`: lowers both children of every node
-    and raises the rest. `unequal`: raises one child and lowers the other, which keeps their total.
+    and raises the rest. `aligned`: raises the child that sampling raised more and lowers the other, at every node:
+    the adversary that knows the sample, and what one step bears least.
     """
 
     size: float
     kind: str = "random"
 
     def __post_init__(self) -> None:
-        if self.kind not in ("random", "against", "unequal"):
-            raise ValueError(f"unknown error {self.kind!r} of the oracle; use random, against or unequal")
+        if self.kind not in ("random", "against", "aligned"):
+            raise ValueError(f"unknown error {self.kind!r} of the oracle; use random, against or aligned")
 
     def __call__(self, gradient: Weights, forest: Forest, generators: Sequence[torch.Generator]) -> Weights:
         """`gradient` with this oracle's error."""
@@ -152,5 +153,7 @@ class Oracle:
         needed = forest.needed.to(gradient.dtype)
         if self.kind == "against":
             return gradient + self.size * (2 * needed - 1)
-        signs = torch.tensor([-1.0, 1.0], device=gradient.device).expand(forest.children.shape)
+        of_children = gradient.gather(-1, forest.children)
+        ahead = (of_children[..., :1] <= of_children[..., 1:]).to(gradient.dtype)  # weights follow minus the gradient
+        signs = torch.cat([1 - 2 * ahead, 2 * ahead - 1], -1)
         return gradient + self.size * torch.zeros_like(gradient).scatter(-1, forest.children, signs)

@@ -13,6 +13,7 @@ from torch import Tensor
 from toy_models.tree_parity.filter import Filter
 from toy_models.tree_parity.forest import Forest, Mask, Sample
 from toy_models.tree_parity.gradient import (
+    Oracle,
     Weights,
     chain_gradient,
     chain_part,
@@ -37,16 +38,20 @@ def solve_levels(
     link: Link,
     check: Filter | None,
     rounding: bool = True,
+    oracle: Oracle | None = None,
+    generators: Sequence[torch.Generator] = (),
 ) -> Iterator[Weights]:
     """Theorem 7: the weights after each of log2 k updates of the end-to-end loss (4), starting from zero.
 
-    `check` is the filter, None for none; `rounding` takes every weight to the nearest integer after each update.
+    `check` is the filter, None for none; `rounding` takes every weight to the nearest integer after each update;
+    `oracle` adds its error to every gradient, with `generators` if it is random.
     """
     shown = augmented.values(0, augmented.n)
     weights = forest.no_weights()
     for _ in forest.levels:
         opened = check.opened(weights, forest, shown, link) if check else None
-        weights = weights - eta * chain_gradient(weights, forest, sample, link, "level", opened)
+        gradient = chain_gradient(weights, forest, sample, link, "level", opened)
+        weights = weights - eta * (oracle(gradient, forest, generators) if oracle else gradient)
         weights = weights.round() if rounding else weights
         yield weights
 

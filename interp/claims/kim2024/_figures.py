@@ -18,7 +18,9 @@ SIZE_STYLES: tuple[dict[str, Any], ...] = (
     {"color": ORANGE, "marker": "v", "linestyle": "-"},
 )
 REGIME_STYLES: Mapping[str, dict[str, Any]] = {
-    "direct": {"color": VERMILION, "linestyle": "--", "marker": "s", "label": "root only"},
+    "direct": {"color": VERMILION, "linestyle": "--", "marker": "s", "label": "root only, theory model"},
+    "perceptron": {"color": PURPLE, "linestyle": "--", "marker": "v", "label": "root only, perceptron"},
+    "transformer": {"color": SKY, "linestyle": "--", "marker": "<", "label": "root only, transformer"},
     "end_to_end": {"color": ORANGE, "linestyle": "-.", "marker": "^", "label": "own chain"},
     "filter": {"color": GREEN, "linestyle": ":", "marker": "D", "label": "own chain with filter"},
     "teacher_forcing": {"color": BLUE, "linestyle": "-", "marker": "o", "label": "teacher forcing"},
@@ -28,56 +30,15 @@ CONDITION_STYLES: Mapping[str, dict[str, Any]] = {
     "no_filter": {"color": VERMILION, "linestyle": "--", "marker": "s", "label": "no filter"},
     "no_rounding": {"color": ORANGE, "linestyle": "-.", "marker": "^", "label": "no rounding"},
     "as_written": {"color": PURPLE, "linestyle": ":", "marker": "D", "label": "filter as written"},
+    "cascade": {"color": GREEN, "linestyle": "-", "marker": "v", "label": "filter that cascades"},
+    "noisy": {"color": SKY, "linestyle": "--", "marker": "o", "label": "erring oracle"},
 }
 
-KIND_TITLES = {"random": "random error", "against": "error against the signal", "unequal": "error between children"}
-
-
-def phase_diagram(found: pd.DataFrame) -> Figure:
-    """The share of seeds that one step solves, over n and step size, for each d."""
-    sizes = list(found.groupby(["d", "k"]))
-    with styled(grid=False):
-        figure = new_figure(3.1 * len(sizes) + 1.2, 3.9)
-        panels = np.atleast_1d(figure.subplots(1, len(sizes), sharey=True))
-        for axes, ((d, k), of_size) in zip(panels, sizes):
-            share = of_size.pivot_table(index="eta", columns="n", values="success", aggfunc="mean")
-            image = axes.pcolormesh(
-                np.arange(len(share.columns) + 1), np.arange(len(share) + 1), share, cmap="viridis", vmin=0, vmax=1
-            )
-            edge = share.columns.get_loc(d * d) + 0.5
-            axes.axvline(edge, color="white", linestyle="--")
-            axes.text(edge + 0.2, len(share) - 0.2, "$n = d^2$", color="white", va="top")
-            shown = [i for i, n in enumerate(share.columns) if float(np.log2(n)).is_integer()][::3]
-            axes.set_xticks([i + 0.5 for i in shown], [f"$2^{{{int(np.log2(share.columns[i]))}}}$" for i in shown])
-            axes.set_yticks(np.arange(len(share)) + 0.5, [f"{eta:g}" for eta in share.index])
-            axes.set(title=f"d = {d}, k = {k}", xlabel="samples n")
-        panels[0].set_ylabel("step size (units of $d^2$)")
-        figure.colorbar(image, ax=list(panels), label="share of seeds solved by one step")
-        return figure
-
-
-def samples_needed(started: pd.DataFrame) -> Figure:
-    """The n at first success against d, by seed, with d and d^2 beside it."""
-    with styled():
-        figure = new_figure(5.6, 4.2)
-        axes = figure.subplots()
-        solved, cut = started[~started["censored"]], started[started["censored"]]
-        spread = _spread(started["unit"])
-        axes.plot(solved["d"] * spread[solved.index], solved["n"], "o", color=BLUE, alpha=0.6, label="seed")
-        if len(cut):
-            at = cut["d"] * spread[cut.index]
-            axes.plot(at, cut["n"], "^", mfc="none", color=VERMILION, label="no success up to here")
-        median = started.groupby("d")["n"].median()
-        axes.plot(median.index, median, color=BLUE, label="median")
-        ds = np.array(sorted(started["d"].unique()), float)
-        for power, style in ((1, ":"), (2, "--")):
-            line = median.iloc[0] * (ds / ds[0]) ** power
-            axes.plot(ds, line, style, color="0.4", label=f"slope of $d^{power}$" if power > 1 else "slope of $d$")
-        axes.set(xscale="log", yscale="log", xlabel="d, number of bits", ylabel="samples n at first success")
-        axes.set_xticks(ds, [f"{d:g}" for d in ds])
-        axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
-        axes.legend(fontsize=8)
-        return figure
+KIND_TITLES = {
+    "random": "random error",
+    "against": "error against the signal",
+    "aligned": "error aligned with imbalance",
+}
 
 
 def weight_map(rows: pd.DataFrame) -> Figure:
@@ -154,7 +115,9 @@ def levels_solved(found: pd.DataFrame) -> Figure:
             axes.plot(
                 [0, top], [0, top], color="0.75", linewidth=6, solid_capstyle="round", label="as claimed", zorder=1
             )
-            for shift, (condition, style) in zip((0.0, -0.05, -0.1, -0.15), CONDITION_STYLES.items()):
+            for shift, (condition, style) in zip(
+                np.linspace(0, -0.2, len(CONDITION_STYLES)), CONDITION_STYLES.items()
+            ):
                 runs = of_size[of_size["condition"] == condition]
                 if len(runs):
                     solved = runs.groupby(["unit", "update"])["solved"].sum().groupby("update").mean()
@@ -168,20 +131,27 @@ def levels_solved(found: pd.DataFrame) -> Figure:
         return figure
 
 
-def loss_curves(rows: pd.DataFrame) -> Figure:
-    """The root's loss against samples in each regime: mean over seeds, with the range of the seeds."""
-    losses = rows[rows["metric"] == "loss"]
+def loss_curves(losses: pd.DataFrame) -> Figure:
+    """The root's loss against samples by regime and model, a panel for each d: the best step size, range of seeds."""
+    sizes = sorted(losses["d"].unique())
     with styled():
-        figure = new_figure(6.4, 4.2)
-        axes = figure.subplots()
-        for regime, style in REGIME_STYLES.items():
-            by_step = losses[losses["condition"] == regime].groupby("samples")["value"]
-            mean = by_step.mean()
-            axes.fill_between(mean.index, by_step.min(), by_step.max(), color=style["color"], alpha=0.2, linewidth=0)
-            axes.plot(mean.index, mean, **style, ms=5, markevery=max(1, len(mean) // 8))
-        axes.set(yscale="log", xlabel="training samples seen", ylabel="loss of the root (half squared error)")
-        axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter())
-        axes.legend()
+        figure = new_figure(max(6.4, 3.6 * len(sizes)), 4.0)
+        panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
+        for axes, d in zip(panels, sizes):
+            for condition, style in REGIME_STYLES.items():
+                of = losses[(losses["d"] == d) & (losses["condition"] == condition)]
+                if not len(of):
+                    continue
+                last = of[of["samples"] == of["samples"].max()]
+                best = last.groupby("eta")["value"].mean().idxmin()
+                by_step = of[of["eta"] == best].groupby("samples")["value"]
+                mean = by_step.mean()
+                axes.fill_between(mean.index, by_step.min(), by_step.max(), color=style["color"], alpha=0.2, lw=0)
+                axes.plot(mean.index, mean, **style, ms=5, markevery=max(1, len(mean) // 8))
+            axes.set(yscale="log", xlabel="training samples seen", title=f"d = {d}")
+            axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter())
+            axes.legend(fontsize=7)
+        panels[0].set_ylabel("loss of the root (half squared error)")
         return figure
 
 

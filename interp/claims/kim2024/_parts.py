@@ -64,6 +64,14 @@ def grid_exponent(points: pd.DataFrame, values: str, ratio: float, level: float)
     return found.opened(up=bool((np.log(d[capped]) < middle).any()), down=bool((np.log(d[capped]) > middle).any()))
 
 
+def seed_exponents(d: pd.Series, values: pd.Series, units: pd.Series) -> pd.Series:
+    """By seed: the exponent p of values ~ d^p, least squares of the logarithms over its sizes."""
+    x, y = np.log(d.astype(float)), np.log(values)
+    runs = pd.DataFrame({"x": x, "y": y, "xy": x * y, "xx": x * x, "unit": units}).groupby("unit")
+    mean = runs.mean()[runs["x"].nunique() > 1]
+    return (mean["xy"] - mean["x"] * mean["y"]) / (mean["xx"] - mean["x"] ** 2)
+
+
 def counted(successes: pd.Series, groups: pd.Series) -> str:
     """Successes by group: "10 of 10 at d=16, 9 of 10 at d=32"."""
     return ", ".join(f"{int(n)} of {size} at d={d}" for d, n, size in _counts(successes, groups))

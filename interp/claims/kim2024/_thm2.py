@@ -23,7 +23,7 @@ ORACLES = {
     "sure": lambda variance, queries: math.sqrt(queries * variance / REVEALED) if variance else 1.0,
     "third": lambda variance, queries: variance ** (1 / 3) if variance else 1.0,
 }
-"""Epsilon from the bound on the variance and the number of queries: by the union bound, or as in the proof, case (1)."""
+"""Epsilon from the bound on the variance and the number of queries: by the union bound, or as the proof has it."""
 ROUNDING = 1 + 1e-9
 """A bound that is reached exactly may be exceeded by rounding."""
 SOLVED = 0.5

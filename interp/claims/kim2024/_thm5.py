@@ -1,4 +1,4 @@
-"""What do the rows of kim2024/thm5 say? Success by size, samples and step size, and the declared parts."""
+"""What do the rows of kim2024/thm5 say? Success and largest error by law and size, and the declared parts."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.kim2024._parts import (
-    HIGH_PROBABILITY,
-    MOST,
-    WHY_HIGH_PROBABILITY,
-    WHY_MOST,
-    counted,
-    greatest_share,
-    grid_exponent,
-    least_share,
-)
+from interp.claims.kim2024._parts import HIGH_PROBABILITY, WHY_HIGH_PROBABILITY, counted, least_share, seed_exponents
 from interp.claims.kim2024._runs import ACCURATE, SUP_ERROR
+from interp.core.judging import mean_over
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -25,151 +17,144 @@ from probes.rows import with_settings
 if TYPE_CHECKING:
     from interp.claims.kim2024.thm5 import Thm5
 
-EXPONENT = 2.0
-"""n = Omega(d^(2 + eps)) samples suffice for every eps > 0: success starts at no more than about d^2."""
+FLOOR = 1e-6
+"""Errors below single precision are taken for this."""
 
 
 def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
-    """By size, n, step size and seed: the metrics as columns, and whether the step succeeded."""
+    """By link, size, law, step size and seed: the metrics as columns, and whether the step succeeded."""
     tested = with_settings(rows[rows["scope"] == "test"])
-    index = ["d", "k", "n", "eta", "judged", "enough", "chosen", "unit"]
+    index = ["condition", "role", "d", "k", "eps", "n", "times", "unit"]
     found = tested.pivot(index=index, columns="metric", values="value").reset_index()
     return found.assign(success=(found["accuracy"] >= ACCURATE) & (found["sup_error"] < SUP_ERROR))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the parts read."""
+    """What the parts read, all at the step that is judged."""
 
-    solved: pd.DataFrame
-    """`outcomes` of the judged sizes, at the chosen step and enough samples."""
-    few: pd.DataFrame
-    """The same at n = d^2."""
-    large_step: pd.DataFrame
-    """The same at enough samples and the largest step."""
-    started: pd.DataFrame
-    """`first_success` of every size."""
-    ratio: float
-    """Of neighbouring numbers of samples."""
+    sizes: pd.DataFrame
+    """`outcomes` of the judged sizes."""
+    ks: pd.DataFrame
+    """Of other numbers of secret bits."""
+    links: pd.DataFrame
+    """Of other links."""
 
 
 def summary(rows: pd.DataFrame) -> Summary:
-    """Success by run, and the n at first success."""
+    """Success by run."""
     found = outcomes(rows)
-    of = found[found["judged"] == 1]
-    chosen, enough = of["chosen"] == 1, of["enough"] == 1
-    grid = np.sort(found["n"].unique())
-    return Summary(
-        solved=of[chosen & enough],
-        few=of[chosen & (of["n"] == of["d"] ** 2)],
-        large_step=of[(of["eta"] == of["eta"].max()) & enough],
-        started=first_success(found),
-        ratio=float(np.median(grid[1:] / grid[:-1])),
-    )
+    found = found[found["times"] == 1]
+    return Summary(*(found[found["role"] == role] for role in ("size", "k", "link")))
+
+
+def percent(eps: float) -> int:
+    """An eps as the number that the keys of its parts end in: 25 for 1/4."""
+    return round(100 * eps)
 
 
 def parts(preset: "Thm5") -> list[Part]:
-    """Enough samples succeed, and how many it takes grows no faster than d^2; d^2 samples and large steps fail."""
-    solved = Part(
-        key="solved",
-        name="one step solves it with high probability at every size",
+    """By law: nearly all seeds are solved, and the error falls with d; then other k and other links."""
+    return [
+        *(_solved_part(law.eps) for law in preset.laws),
+        *(_error_part(law.eps) for law in preset.laws),
+        _other_part("ks", "other numbers of secret bits", "Theorem 5: any target parity p in P"),
+        _other_part("links", "other links", "section 2.2: any phi with phi(0) = -1, phi(+-1) = 1 and phi' = 0 there"),
+    ]
+
+
+def _solved_part(eps: float) -> Part:
+    return Part(
+        key=f"solved_{percent(eps)}",
+        name=f"eps = {eps:g}: one step solves it with high probability at every size",
         role="paper",
         source="Theorem 5: with probability 1 - exp(-d^(eps/2)) over random sampling",
         primary=True,
-        quantity=f"share of seeds solved by one step of {preset.step:g} d^2 on n={preset.enough}, least over sizes",
-        estimate=partial(least_solved, cell="solved"),
+        quantity="share of seeds solved by one step, least over sizes",
+        estimate=partial(share_solved, eps=eps),
         direction="above",
         threshold=HIGH_PROBABILITY,
         why=WHY_HIGH_PROBABILITY,
         unit="seeds",
-        note=partial(_note, cell="solved"),
+        note=partial(_solved_note, eps=eps),
     )
-    growth = Part(
-        key="growth",
-        name="samples needed grow at most as d^2",
+
+
+def _error_part(eps: float) -> Part:
+    return Part(
+        key=f"error_{percent(eps)}",
+        name=f"eps = {eps:g}: the largest error falls with d at least as the bound does",
         role="paper",
-        source="Theorem 5: n = Omega(d^(2+eps)) samples suffice",
-        quantity="exponent p of n ~ d^p at first success, over the sizes measured",
-        estimate=samples_exponent,
+        source="Theorem 5: achieves loss O(d^(-eps/8)) in the supremum norm",
+        primary=True,
+        quantity="exponent p of the root's largest error ~ d^p over the judged sizes, by seed, mean over seeds",
+        estimate=partial(error_exponent, eps=eps),
         direction="below",
-        threshold=EXPONENT,
-        why="d^(2+eps) samples suffice for every eps > 0, so the samples needed grow no faster than d^2",
-        unit="runs",
-        note=_started,
+        threshold=-eps / 8,
+        why="the stated exponent",
+        unit="seeds",
+        note=partial(_error_note, eps=eps),
     )
-    fails = [
-        Part(
-            key=cell,
-            name=name,
-            role="ours",
-            quantity=f"share of seeds solved by one step of {step:g} d^2 on n={samples}, greatest over sizes",
-            estimate=partial(greatest_solved, cell=cell),
-            direction="below",
-            threshold=MOST,
-            why=WHY_MOST,
-            unit="seeds",
-            note=partial(_note, cell=cell),
-        )
-        for cell, name, step, samples in (
-            ("few", "n = d^2 is too few at these sizes", preset.step, "d^2"),
-            ("large_step", "a step of order d^2 can be too large", max(preset.steps), str(preset.enough)),
-        )
-    ]
-    return [solved, growth, *fails]
 
 
-def least_solved(summary: Summary, level: float, *, cell: str) -> Interval | NotMeasurable:
-    """The share of seeds solved, at the size where it is smallest."""
-    runs = getattr(summary, cell)
+def _other_part(of: str, words: str, source: str) -> Part:
+    return Part(
+        key=of,
+        name=f"{words}: one step solves it with high probability",
+        role="paper",
+        source=source,
+        quantity=f"share of seeds solved by one step, least over the {words} tried, under the middle law",
+        estimate=partial(share_other, of=of),
+        direction="above",
+        threshold=HIGH_PROBABILITY,
+        why=WHY_HIGH_PROBABILITY,
+        unit="seeds",
+        note=partial(_other_note, of=of),
+    )
+
+
+def share_solved(summary: Summary, level: float, *, eps: float) -> Interval | NotMeasurable:
+    """The share of seeds solved under a law, at the size where it is smallest."""
+    runs = _under(summary, eps)
     return least_share(runs["success"], runs["d"], level)
 
 
-def greatest_solved(summary: Summary, level: float, *, cell: str) -> Interval | NotMeasurable:
-    """The share of seeds solved, at the size where it is largest."""
-    runs = getattr(summary, cell)
-    return greatest_share(runs["success"], runs["d"], level)
+def error_exponent(summary: Summary, level: float, *, eps: float) -> Interval | NotMeasurable:
+    """The exponent of the largest error in d under a law, mean over seeds."""
+    runs = _under(summary, eps)
+    return mean_over(seed_exponents(runs["d"], runs["sup_error"].clip(lower=FLOOR), runs["unit"]), level)
 
 
-def samples_exponent(summary: Summary, level: float) -> Interval | NotMeasurable:
-    """The exponent of the n at first success; runs that never succeed are censored at the largest n."""
-    return grid_exponent(summary.started, "n", summary.ratio, level)
+def share_other(summary: Summary, level: float, *, of: str) -> Interval | NotMeasurable:
+    """The share of seeds solved, at the number of secret bits or the link where it is smallest."""
+    runs = getattr(summary, of)
+    return least_share(runs["success"], runs.groupby(["condition", "d", "k"]).ngroup(), level)
 
 
-def _note(summary: Summary, cell: str) -> str:
-    runs = getattr(summary, cell)
-    solved, error = counted(runs["success"], runs["d"]), runs["sup_error"].median()
-    note = f"{solved}; largest error of the root {error:.3f} (median)"
-    if cell == "few":
-        return note
-    return (
-        f"{note}; attention on the two children at least {runs['child_mass'].min():.4f}, differing by up to "
-        f"{runs['imbalance'].max():.2f}"
+def _under(summary: Summary, eps: float) -> pd.DataFrame:
+    return summary.sizes[summary.sizes["eps"] == eps]
+
+
+def _solved_note(summary: Summary, eps: float) -> str:
+    runs = _under(summary, eps)
+    stated = ", ".join(f"{1 - np.exp(-(d ** (eps / 2))):.3g} at d={d}" for d in sorted(runs["d"].unique()))
+    samples = ", ".join(f"{n}" for n in sorted(runs["n"].unique()))
+    return f"{counted(runs['success'], runs['d'])}; n = {samples}; stated probability {stated}"
+
+
+def _error_note(summary: Summary, eps: float) -> str:
+    medians = _under(summary, eps).groupby("d")["sup_error"].median()
+    return "median " + ", ".join(f"{error:.2g} at d={d}" for d, error in medians.items())
+
+
+def _other_note(summary: Summary, of: str) -> str:
+    runs = getattr(summary, of)
+    cells = runs.groupby(["condition", "d", "k"])["success"].agg(["sum", "size"])
+    return ", ".join(
+        f"{row['sum']} of {row['size']} at d={d}, k={k}, {link}" for (link, d, k), row in cells.iterrows()
     )
-
-
-def _started(summary: Summary) -> str:
-    started = summary.started
-    medians = ", ".join(f"{n:.0f} at d={d}" for d, n in started.groupby("d")["n"].median().items())
-    return (
-        f"median n at first success: {medians}; {started['censored'].sum()} of {len(started)} runs never succeeded "
-        "(censored)"
-    )
-
-
-def first_success(found: pd.DataFrame) -> pd.DataFrame:
-    """By size and seed: the smallest n at which some step size succeeds.
-
-    `censored` where none does at any n, `capped` where the smallest n of the grid is enough.
-    """
-    runs = found.assign(largest=found["n"], n=found["n"].where(found["success"], np.inf))
-    by_seed = runs.groupby(["d", "k", "unit"])
-    started = by_seed["n"].min().to_frame().assign(largest=by_seed["largest"].max()).reset_index()
-    censored = np.isinf(started["n"])
-    n = started["n"].where(~censored, started["largest"])
-    return started.assign(censored=censored, n=n, capped=n == found["n"].min())
 
 
 def published(rows: pd.DataFrame) -> pd.DataFrame:
-    """Success everywhere, attention where a note quotes it, and the weights that are drawn."""
-    quoted = rows["setting"].str.contains("enough=1", regex=False)
-    return rows[rows["metric"].isin(["accuracy", "sup_error", "weight", "dependency"]) | quoted]
+    """Success and the weights that are drawn."""
+    return rows[rows["metric"].isin(["accuracy", "sup_error", "weight", "dependency"])]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KINDS = {
     "random": "random errors",
     "against": "errors against the signal",
-    "unequal": "errors between the children",
+    "aligned": "errors aligned with the sampled imbalance",
 }
 TOLERATED = 0.05
 """The error, in units of 1/d^2, that must not change the result: at least a hundredth of the signal 2c (d/m)^2."""

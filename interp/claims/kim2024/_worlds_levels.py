@@ -13,71 +13,86 @@ from probes.rows import setting, table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interp.claims.kim2024.thm7 import Thm7
+    from interp.claims.kim2024.thm7 import Size, Thm7
 
-NEVER = 99
+COMPLETE = ("complete", "noisy")
+SPREAD = 0.3
+"""Standard deviation over seeds of the log of the root's largest error."""
 
 
 def level_worlds(preset: "Thm7") -> tuple[World, ...]:
     """At the thresholds; the root solved but levels two at a time; right signs with a large error; as the theorem."""
-    ablations = [
-        f"{condition}_d{size.d}" for size in preset.sizes for condition in size.conditions if condition != "complete"
-    ]
+    conditions = [(size.d, condition) for size in preset.sizes for condition, _ in size.seeds]
+    cascades = [f"cascade_d{d}" for d, condition in conditions if condition == "cascade"]
+    ablations = [f"{condition}_d{d}" for d, condition in conditions if condition not in (*COMPLETE, "cascade")]
+    recipe = ("root", "on_time", "noisy", "induction")
     return (
         World(
-            "one seed in ten fails; half of the seeds need neither filter nor rounding",
-            {"root": False, "on_time": False, **dict.fromkeys(ablations, False)},
-            level_rows(preset, solved=HIGH_PROBABILITY, without=MOST),
+            "one seed in ten fails; half of the seeds need neither filter nor rounding, nor does the error fall",
+            dict.fromkeys((*recipe, "error_falls", *cascades, *ablations), False),
+            level_rows(preset, solved=HIGH_PROBABILITY, without=MOST, cascade=MOST, power=0.0),
         ),
         World("levels open two at a time", {"root": True, "on_time": False}, level_rows(preset, pairs=True)),
         World("right signs, a large error", {"root": False, "on_time": True}, level_rows(preset, error=0.5)),
         World(
             "as the theorem has it",
-            {"root": True, "on_time": True, **dict.fromkeys(ablations, True)},
-            level_rows(preset, solved=0.99, without=0.02),
+            dict.fromkeys((*recipe, "error_falls", *cascades, *ablations), True),
+            level_rows(preset, solved=0.995, without=0.02, cascade=0.98),
         ),
     )
 
 
 def level_rows(
-    preset: "Thm7", *, solved: float = 1.0, without: float = 0.0, pairs: bool = False, error: float = 0.01
+    preset: "Thm7",
+    *,
+    solved: float = 1.0,
+    without: float = 0.0,
+    cascade: float = 1.0,
+    pairs: bool = False,
+    error: float = 0.01,
+    power: float = -1.0,
 ) -> "Callable[[np.random.Generator], pd.DataFrame]":
     """Rows in which a seed has every level on time with probability `solved`, or `without` parts of the recipe.
 
-    A seed that fails never solves its top level. With `pairs`, even levels are solved together with the odd ones
-    below them.
+    A seed that fails never solves its top level, and its weights are not those of the induction. With `pairs`, even
+    levels are solved together with the odd ones below them. Errors scale as d^power.
     """
-    runs = [(size, condition) for size in preset.sizes for condition in size.conditions]
-    cells = [
-        (place, update, level, size.k.bit_length() - 1)
-        for place, (size, _) in enumerate(runs)
-        for update in range(size.k.bit_length())
-        for level in range(1, size.k.bit_length())
-    ]
-    places = [{"d": size.d, "k": size.k, "n": size.n, "eta": 1.5} for size, _ in runs]
-    last = [size.k.bit_length() - 1 for size, _ in runs]
-    settings = [setting(level=level, **places[place]) for place, _, level, _ in cells] + [
-        setting(**p) for p in places
-    ]
-    of_run = np.array([c[0] for c in cells] + list(range(len(runs))))
-    columns = {
-        "unit": np.tile([str(seed) for seed in range(preset.seeds)], len(settings)),
-        "setting": np.repeat(settings, preset.seeds),
-        "metric": np.repeat(["level_accuracy"] * len(cells) + ["sup_error"] * len(runs), preset.seeds),
-        "update": np.repeat([c[1] for c in cells] + last, preset.seeds),
-        "condition": np.repeat(np.array([condition for _, condition in runs])[of_run], preset.seeds),
-        "run": np.repeat(np.array([f"{c},d={size.d}" for size, c in runs])[of_run], preset.seeds),
-    }
-    chance = np.array([[solved if condition == "complete" else without] for _, condition in runs])
-    level, update = np.array([[c[2]] for c in cells]), np.array([[c[1]] for c in cells])
-    top = level == np.array([[c[3]] for c in cells])
-    due = level - (level % 2 == 0) if pairs else level
+    runs = [(size, condition, seeds) for size in preset.sizes for condition, seeds in size.seeds]
+    chances = {"cascade": cascade, **dict.fromkeys(COMPLETE, solved)}
+    tables = [_run_columns(size, condition, seeds) for size, condition, seeds in runs]
+    columns = {name: np.concatenate([one[name] for one in tables]) for name in tables[0]}
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
-        succeeds = generator.random((len(runs), preset.seeds)) < chance
-        at = np.where(top & ~succeeds[of_run[: len(cells)]], NEVER, due)
-        accuracy = np.where(update >= at, 1.0, ACCURATE - 0.1)
-        errors = np.where(succeeds, error, 1.0)
-        return table(**columns, scope="test", value=np.concatenate([accuracy.ravel(), errors.ravel()]))
+        values = []
+        for size, condition, seeds in runs:
+            top = size.k.bit_length() - 1
+            succeeds = generator.random(seeds) < chances.get(condition, without)
+            for update in range(top + 1):
+                for level in range(1, top + 1):
+                    due = level - (level % 2 == 0) if pairs else level
+                    reached = succeeds if level == top else np.ones(seeds, bool)
+                    values.append(np.where(reached & (update >= due), 1.0, ACCURATE - 0.1))
+            typical = error * (size.d / preset.sizes[0].d) ** power * np.exp(generator.normal(0, SPREAD, seeds))
+            values += [np.where(succeeds | (power == 0), typical, 1.0), np.where(succeeds, 1.0, 0.9), 0.0 * succeeds]
+        return table(**columns, scope="test", value=np.concatenate(values))
 
     return rows
+
+
+def _run_columns(size: "Size", condition: str, seeds: int) -> dict[str, np.ndarray]:
+    """The columns other than value, of one size and condition, in the order in which values are drawn."""
+    top, place = size.k.bit_length() - 1, {"d": size.d, "k": size.k, "n": size.n, "eta": 1.5}
+    cells = [
+        ("level_accuracy", update, setting(level=level, **place))
+        for update in range(top + 1)
+        for level in range(1, top + 1)
+    ]
+    cells += [(metric, top, setting(**place)) for metric in ("sup_error", "others_zero", "children_apart")]
+    return {
+        "unit": np.tile([str(seed) for seed in range(seeds)], len(cells)),
+        "metric": np.repeat([metric for metric, _, _ in cells], seeds),
+        "update": np.repeat([update for _, update, _ in cells], seeds),
+        "setting": np.repeat([where for _, _, where in cells], seeds),
+        "condition": np.repeat(condition, len(cells) * seeds),
+        "run": np.repeat(f"{condition},d={size.d}", len(cells) * seeds),
+    }

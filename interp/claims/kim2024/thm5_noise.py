@@ -1,10 +1,10 @@
 """kim2024, Theorem 5: how large an error of the gradient does the one step tolerate?
 
 The theorem allows any error of order d^(-2 - eps/8) per entry, adversarial ones included. Three errors of a given
-size are tried: random (uniform, one direction for each seed), against the signal (both children lowered, the rest
-raised), and unequal (one child raised, the other lowered). The breaking point of a seed is the smallest error of the
-grid (factors of sqrt(2)) at which it fails. Success is a rollout accuracy of at least 99.9%, without the bound on the
-largest error, which sampling noise alone comes close to at the small sizes.
+size are tried on n = d^3 samples (eps = 1): random (uniform, one direction for each seed), against the signal (both
+children lowered, the rest raised), and aligned: at every node the child that sampling happened to raise more is
+raised further and the other lowered, which is what one step bears least. The breaking point of a seed is the smallest
+error of the grid (factors of sqrt(2)) at which it fails. Success is a rollout accuracy of at least 99.9%.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from interp.claims.kim2024._runs import ACCURATE, LINK, answer_rows, generators, planted, true_values
+from interp.claims.kim2024._runs import ACCURATE, answer_rows, generators, planted, true_values
 from interp.claims.kim2024._thm5_noise import KINDS, TOLERATED, breaking_points, outcomes, parts, summary
 from interp.claims.kim2024._worlds_one_step import noise_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
@@ -33,24 +33,30 @@ class Noise:
     sizes: tuple[tuple[int, int], ...]
     errors: tuple[float, ...]
     """Sizes of the error in units of 1/d^2."""
-    n: int
+    constant: float
+    """n = constant d^3."""
     step: float
-    """In units of d^2."""
+    """The step is step / c d^(2 + 1/16), c being the curvature of the quartic link."""
     n_test: int
     seeds: int
     batch: int
     first_unit: int = 0
 
+    def n(self, d: int) -> int:
+        """The samples of size d."""
+        return 8 * -(-int(self.constant * d**3) // 8)
 
-ERRORS = (TOLERATED, *(round(0.1 * 2 ** (half / 2), 4) for half in range(-6, 11) if half != -2))
+
+LINK, STEP = "quartic", 9.0
+ERRORS = (TOLERATED, *(round(0.1 * 2 ** (half / 2), 4) for half in range(-4, 11) if half != -2))
 PRESETS = {
-    "smoke": Noise(((8, 4), (16, 8)), (TOLERATED, 0.2, 1.0), n=16_384, step=1.5, n_test=256, seeds=2, batch=2),
-    "cpu": Noise(
-        ((16, 8), (32, 16), (64, 32), (128, 64)), ERRORS, n=131_072, step=2.0, n_test=2048, seeds=10, batch=5,
+    "smoke": Noise(
+        ((16, 8), (32, 16)), (TOLERATED, 0.2, 1.0), constant=2.0, step=STEP, n_test=128, seeds=2, batch=2,
     ),
+    "cpu": Noise(((48, 16), (64, 32), (96, 32)), ERRORS, constant=1.0, step=STEP, n_test=512, seeds=100, batch=25),
     "paper": Noise(
-        ((16, 8), (32, 16), (64, 32), (128, 64), (256, 128)), ERRORS, n=1_048_576, step=2.0, n_test=16_384,
-        seeds=50, batch=10,
+        ((48, 16), (64, 32), (96, 32), (128, 64), (192, 64), (256, 128)), ERRORS, constant=1.0, step=STEP,
+        n_test=16_384, seeds=200, batch=25,
     ),
 }  # fmt: skip
 
@@ -61,8 +67,8 @@ def items(preset: Noise) -> list[Item]:
         Item(
             f"d={d},k={k},seeds={seeds[0]}-{seeds[-1]}",
             {
-                "d": d, "k": k, "seeds": seeds, "errors": sorted(preset.errors), "n": preset.n, "step": preset.step,
-                "n_test": preset.n_test,
+                "d": d, "k": k, "seeds": seeds, "errors": sorted(preset.errors), "n": preset.n(d),
+                "step": preset.step, "n_test": preset.n_test,
             },
         )
         for d, k in sorted(preset.sizes, reverse=True)
@@ -72,25 +78,23 @@ def items(preset: Noise) -> list[Item]:
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
     """One step from zero along the oracle's gradient, for every kind and size of error and without any."""
-    import torch
-
     from toy_models.tree_parity.forest import Sample
     from toy_models.tree_parity.gradient import Oracle, forced_gradients
-    from toy_models.tree_parity.links import LINKS
+    from toy_models.tree_parity.links import find_link
     from toy_models.tree_parity.training import answers
 
-    p, link = item.parameters, LINKS[LINK]
+    p, link = item.parameters, find_link(LINK)
     forest = planted(p["d"], p["k"], p["seeds"])
     test = true_values(forest, p["seeds"], p["n_test"])
     sample = Sample.draw(p["d"], p["n"], generators(p["seeds"], "train"))
-    start = torch.zeros(forest.n_seeds, forest.n_nodes, forest.n_keys)
-    (_, exact), *_ = forced_gradients(start, forest, sample, link)
+    (_, exact), *_ = forced_gradients(forest.no_weights(), forest, sample, link)
+    rate = p["step"] / link.curvature * p["d"] ** (2 + 1 / 16)
     tables = []
     for kind in KINDS:
         for error in (0.0, *p["errors"]):
             oracle = Oracle(error / p["d"] ** 2, kind)
             gradient = oracle(exact, forest, generators(p["seeds"], "noise"))
-            found = answers(-p["step"] * p["d"] ** 2 * gradient, forest, test, link, "position")
+            found = answers(-rate * gradient, forest, test, link, "position")
             place = setting(d=p["d"], k=p["k"], n=p["n"], error=error)
             tables.append(answer_rows(found, p["seeds"], run=item.name, condition=kind, setting=place))
     return concat(tables)
@@ -120,50 +124,41 @@ register(
             "seed."
         ),
         scale={
-            "smoke": Scale("smaller", "a test of the code: (d, k) = (8, 4) and (16, 8), two seeds"),
+            "smoke": Scale("smaller", "a test of the code: d = 16 and 32, two seeds"),
             "cpu": Scale(
                 "smaller",
-                "a theorem for large d, with constants of our choice: d from 16 to 128, k = d/2, 131,072 samples at "
-                "every d, ten seeds",
+                "a theorem for large d, with constants of our choice: d from 48 to 96, n = d^3 samples, 100 seeds",
             ),
             "paper": Scale(
                 "smaller",
-                "a theorem for large d, with constants of our choice: d from 16 to 256, k = d/2, a million samples "
-                "at every d, 50 seeds",
+                "a theorem for large d, with constants of our choice: d from 48 to 256, n = d^3 samples, 200 seeds",
             ),
         },
         finding=(
             f"With errors up to {TOLERATED:g}/d^2 in every entry of the gradient one step still solved the parity in "
             "{random_tolerated.estimate:.0%} of {random_tolerated.n} seeds (random errors), "
-            "{against_tolerated.estimate:.0%} (errors against the signal) and {unequal_tolerated.estimate:.0%} "
-            "(errors between the children) at the worst of the sizes; the errors that break it scale as d to the "
-            "power {random_scaling}, {against_scaling} and {unequal_scaling}."
+            "{against_tolerated.estimate:.0%} (errors against the signal) and {aligned_tolerated.estimate:.0%} "
+            "(errors aligned with the sampled imbalance of the children) at the worst of the sizes; the errors that "
+            "break it scale as d to the power {random_scaling}, {against_scaling} and {aligned_scaling}."
         ),
         deviations=(
-            "The constants are ours, as in kim2024/thm5. cpu: n = 131,072 and a step of 2 d^2 at every d from 16 to "
-            "128, ten seeds; with n fixed, sampling noise takes a growing share of the tolerance as d grows, which "
-            "can steepen the fitted exponents: they are therefore no part of the paper's claim, which lets n grow as "
-            "d^(2 + eps). At d = 32 that noise is about as large as the error tolerated. paper: up to d = 256 with a "
-            "million samples, 50 seeds; the paper has no experiment for the theorem. The smoke preset is far "
+            "The constants are ours, as in kim2024/thm5: the quartic link, a step of (9 / c) d^(2+1/16), n = d^3, "
+            "that is eps = 1, for which the theorem allows errors of order d^(-2-1/8); 0.05/d^2 is taken for such a "
+            "number, and over these sizes d^(-1/8) changes by a tenth. (d, k) = (48, 16), (64, 32) and (96, 32) at "
+            "cpu, up to (256, 128) at paper. The paper has no experiment for the theorem. The smoke preset is far "
             "smaller still: it tests the code, not the claim."
         ),
         clarity=(
-            "The theorem is about every error; three kinds are examples of it, and none is adversarial in the "
-            "theorem's sense: signs aligned with the sampled imbalance between the two children would do more harm "
-            "than those of `unequal`, which are fixed beforehand. The constant in O(d^(-2-eps/8)) is not given, so "
-            f"harm at {TOLERATED:g}/d^2 would refute this constant and not the theorem. With ten seeds a share above "
-            "0.9 cannot be shown, even if all succeed."
+            "The theorem is about every error; three kinds are examples of it, the third of them chosen with "
+            "knowledge of the sample. The constant in O(d^(-2-eps/8)) is not given, so harm at "
+            f"{TOLERATED:g}/d^2 would refute this constant and not the theorem. An error of this size is a hundredth "
+            "of the signal on a child (2c of 8, in these units), but of the order of the sampling noise."
         ),
         history=(
-            "Until the parts were declared, a share counted as high if ten of ten seeds succeeded (a cut-off of "
-            "0.65, which holds at n = 10 only), counted over seeds solved at every d at once; and the exponent was "
-            "judged twice, above -2.5 and below -1.5, as if the paper had said so. Random errors break the step from "
-            "about 0.2/d^2 on, errors between the two children from about 0.1/d^2, errors against the signal only "
-            "from about 1/d^2: what one step cannot bear is children told apart. The intervals of the exponents "
-            "exclude d^-2 but lie within the declared range; the number of nodes and levels that must all hold grows "
-            "with d, and the paper too allows a little less than d^-2. One of ten seeds fails at 0.05/d^2 between "
-            "children, at d = 64. In a trial outside the suite, errors between children with aligned signs broke the "
-            "step at 0.0707/d^2, where the fixed signs did not."
+            "Before, n was 131,072 at every d from 16 to 128 with ten seeds and the piecewise link, so that sampling "
+            "noise took a growing share of the tolerance as d grew, and the errors between the children had fixed "
+            "signs, which are not adversarial: at d = 32 aligned signs broke the step at 0.0707/d^2, where the fixed "
+            "ones did not. Until the parts were declared, a share counted as high if ten of ten seeds succeeded."
         ),
         presets=PRESETS,
         items=items,

@@ -1,7 +1,8 @@
 """kim2024, Theorem 7: does end-to-end training with a filter solve one level of the tree at each update?
 
-log2 k updates are taken under four conditions: as described in the paper, without the filter, without rounding, and
-with the filter at an eps_0 below 1, as the proof has it. The paper's filter as written does not cascade for eps_0
+log2 k updates are taken under six conditions: as described in the paper, with an oracle that errs, without the
+filter, without rounding, and with the filter at an eps_0 below 1, as the proof has it, once as written and once
+cascading. The paper's filter as written does not cascade for eps_0
 below 1 (see `toy_models.tree_parity.filter`), and at these sizes an untrained node's answers deviate by up to 1.7
 from -1, so that it may not even close the first time; the eps_0 used here is larger and cascades by itself. The proof
 asks for a step size that keeps every level's weights away from half-integers, because two children that round to
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.kim2024._runs import ACCURATE, LINK, PILOT, SUP_ERROR, generators, planted, true_values
-from interp.claims.kim2024._thm7 import AS_WRITTEN, parts, published, schedule, summary
+from interp.claims.kim2024._thm7 import AS_WRITTEN, ERROR, parts, published, schedule, summary
 from interp.claims.kim2024._worlds_levels import level_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
 from probes.rows import concat, setting, table
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "kim2024/thm7"
-CONDITIONS = ("complete", "no_filter", "no_rounding", "as_written")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Size:
     k: int
     n: int
     eps_0: float
-    conditions: tuple[str, ...] = CONDITIONS
+    seeds: tuple[tuple[str, int], ...]
+    """Conditions with their numbers of seeds: what is left out needs fewer than what must hold nearly always."""
 
 
 @dataclass(frozen=True)
@@ -49,23 +50,36 @@ class Thm7:
     """Seeds of the pilot."""
     n_test: int
     seeds: int
+    """Of the complete recipe; other conditions may have fewer."""
     batch: int
     first_unit: int = 0
 
 
+def _conditions(complete: int, noisy: int, cascade: int, left_out: int) -> tuple[tuple[str, int], ...]:
+    others = tuple((condition, left_out) for condition in ("no_filter", "no_rounding", "as_written"))
+    found = (("complete", complete), ("noisy", noisy), ("cascade", cascade), *others)
+    return tuple((condition, seeds) for condition, seeds in found if seeds)
+
+
 PRESETS = {
-    "smoke": Thm7((Size(16, 8, 65_536, 1.8),), n_pilot=65_536, pilots=2, n_test=256, seeds=2, batch=2),
+    "smoke": Thm7(
+        (Size(16, 8, 65_536, 1.8, _conditions(2, 2, 2, 2)),), n_pilot=65_536, pilots=2, n_test=256, seeds=2, batch=2
+    ),
     "cpu": Thm7(
         (
-            Size(16, 8, 2**18, 1.8),
-            Size(32, 16, 2**20, 1.7),
-            Size(64, 32, 2**21, 1.7, ("complete", "no_filter")),
+            Size(16, 8, 2**18, 1.8, _conditions(60, 60, 20, 20)),
+            Size(32, 16, 2**20, 1.7, _conditions(60, 0, 10, 6)),
         ),
-        n_pilot=2**18, pilots=4, n_test=2048, seeds=10, batch=5,
+        n_pilot=2**18, pilots=4, n_test=1024, seeds=60, batch=10,
     ),
     "paper": Thm7(
-        (Size(16, 8, 2**18, 1.8), Size(32, 16, 2**20, 1.7), Size(64, 32, 2**22, 1.7), Size(128, 64, 2**24, 1.5)),
-        n_pilot=2**20, pilots=8, n_test=16_384, seeds=50, batch=5,
+        (
+            Size(16, 8, 2**18, 1.8, _conditions(100, 100, 100, 50)),
+            Size(32, 16, 2**20, 1.7, _conditions(100, 100, 100, 50)),
+            Size(64, 32, 2**22, 1.7, _conditions(100, 100, 100, 50)),
+            Size(128, 64, 2**24, 1.5, _conditions(100, 100, 100, 50)),
+        ),
+        n_pilot=2**20, pilots=8, n_test=16_384, seeds=100, batch=5,
     ),
 }  # fmt: skip
 
@@ -81,17 +95,16 @@ def items(preset: Thm7) -> list[Item]:
             },
         )
         for size in sorted(preset.sizes, key=lambda size: -size.d)
-        for condition in size.conditions
-        for seeds in seed_batches(preset.seeds, preset.batch, preset.first_unit)
+        for condition, n_seeds in size.seeds
+        for seeds in seed_batches(n_seeds, preset.batch, preset.first_unit)
     ]  # fmt: skip
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
-    """The accuracy of every level at the start and after each update, by rollout on test inputs."""
-    import torch
-
+    """The accuracy of every level at the start and after each update, by rollout on test inputs; induction (11)."""
     from toy_models.tree_parity.filter import Filter
     from toy_models.tree_parity.forest import Sample
+    from toy_models.tree_parity.gradient import Oracle
     from toy_models.tree_parity.links import LINKS
     from toy_models.tree_parity.training import answers, clear_rate, solve_levels
 
@@ -100,7 +113,11 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     pilots = [PILOT + pilot for pilot in range(p["pilots"])]
     pilot = Sample.draw(d, p["n_pilot"], generators(pilots, "train"))
     eta = clear_rate(planted(d, k, pilots), pilot, link, 1.2 * d**2, 2.4 * d**2)
-    checks = {"no_filter": None, "as_written": Filter(AS_WRITTEN)}
+    checks = {
+        "no_filter": None,
+        "as_written": Filter(AS_WRITTEN),
+        "cascade": Filter(AS_WRITTEN, cascade=True),
+    }
     forest = planted(d, k, seeds)
     updates = solve_levels(
         forest,
@@ -110,13 +127,14 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
         link=link,
         check=checks.get(condition, Filter(p["eps_0"])),
         rounding=condition != "no_rounding",
+        oracle=Oracle(ERROR / d**2, "aligned") if condition == "noisy" else None,
     )
     test = true_values(forest, seeds, p["n_test"])
     units = [str(seed) for seed in seeds]
     common = {"run": item.name, "condition": condition, "scope": "test"}
     tables = []
-    start = torch.zeros(forest.n_seeds, forest.n_nodes, forest.n_keys)
-    for step, weights in enumerate([start, *updates]):
+    others = forest.visible("level") & ~forest.needed
+    for step, weights in enumerate([forest.no_weights(), *updates]):
         found = answers(weights, forest, test, link, "level")
         place = {"d": d, "k": k, "n": p["n"], "eta": round(eta / d**2, 4)}
         for level, accuracy in enumerate(found.level_accuracy.T.tolist(), start=1):
@@ -124,10 +142,12 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
             tables.append(
                 table(metric="level_accuracy", value=accuracy, unit=units, update=step, setting=at_level, **common)
             )
-        errors = found.sup_error.tolist()
-        tables.append(
-            table(metric="sup_error", value=errors, unit=units, update=step, setting=setting(**place), **common)
-        )
+        apart = weights.gather(-1, forest.children).diff(dim=-1).abs().amax((1, 2))
+        zero = ((weights == 0) & others).sum((1, 2)) / others.sum((1, 2))
+        tables += [
+            table(metric=metric, value=values.tolist(), unit=units, update=step, setting=setting(**place), **common)
+            for metric, values in (("sup_error", found.sup_error), ("others_zero", zero), ("children_apart", apart))
+        ]
     return concat(tables)
 
 
@@ -150,54 +170,56 @@ register(
             "before the first update and after each of log2 k. The root counts as solved if it is right on as many "
             f"and its largest error is below {SUP_ERROR:g}, as in kim2024/thm5. Shares of seeds have exact "
             "intervals; those of the complete recipe are judged at the worst of the sizes, those of a recipe with "
-            "something left out at each size, without the bound on the error."
+            "something left out at each size, without the bound on the error. The oracle that errs adds "
+            f"{ERROR:g}/d^2 to one child of every node and takes it from the other, each time in the direction in "
+            "which sampling has told them apart. Induction (11) of the proof is read off the weights after each "
+            "seed's last update."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: (d, k) = (16, 8), two seeds"),
             "cpu": Scale(
                 "smaller",
-                "a theorem for large d, with constants of ours: d up to 64, k = d/2, an exact gradient, ten seeds",
+                "a theorem for large d, with constants of ours: d = 16 and 32, k = d/2, 60 seeds of what must hold "
+                "nearly always, 6 to 20 of what is left out",
             ),
             "paper": Scale(
                 "smaller",
-                "a theorem for large d, with constants of ours: d up to 128, k = d/2, an exact gradient, 50 seeds",
+                "a theorem for large d, with constants of ours: d up to 128, k = d/2, 50 to 100 seeds",
             ),
         },
         finding=(
             "With filter and rounding log2 k updates solved the root in {root.estimate:.0%} of {root.n} seeds at the "
             "worst of the sizes, and every level became correct at its own update, neither sooner nor later, in "
-            "{on_time.estimate:.0%}."
+            "{on_time.estimate:.0%}; with an oracle that errs against the sample {noisy.estimate:.0%} were solved. "
+            "The weights were as induction (11) of the proof has them in {induction.estimate:.0%}."
         ),
         deviations=(
-            "The theorem leaves the constants open; these are ours: eps_0 = 1.7 (1.8 at d = 16), n' = d augmented "
-            "inputs, a step between 1.2 and 2.4 d^2 chosen by a pilot on other seeds; the oracle makes no error. "
-            "cpu: (d, k) = (16, 8), (32, 16) and (64, 32) with n = 2^18, 2^20 and 2^21, every condition at the first "
-            "two sizes, the first two conditions at the third; ten seeds. paper: up to (128, 64) and n = 2^24, every "
-            "condition at every size, 50 seeds; the paper has no experiment for the theorem. The order in which "
-            "levels are solved is the claim and does not depend on the constants, as long as some of them work. The "
-            "smoke preset is far smaller still: it tests the code, not the claim."
+            "The theorem leaves the constants open; these are ours: the piecewise link, eps_0 = 1.7 (1.8 at d = 16), "
+            "n' = d augmented inputs, a step between 1.2 and 2.4 d^2 chosen by a pilot on other seeds, n = 2^18 and "
+            "2^20 at d = 16 and 32. (64, 32) and (128, 64), which take minutes a seed, are left to the paper preset, "
+            "and so is the erring oracle beyond d = 16. The order in which levels are solved is the claim and does "
+            "not depend on the constants, as long as some of them work. The smoke preset is far smaller still: it "
+            "tests the code, not the claim."
         ),
         clarity=(
             "The paper's filter needs eps_0 above O(d^(-1/2)) and, for its proof to go through, must close every "
             "level above a closed one; as written it does not (zeros are not near -1). At these sizes eps_0 = "
             f"{AS_WRITTEN:g} has a second fault: untrained nodes deviate by more, so that the first level may not "
-            "close at all. What fails here as written is both together; a filter that cascades, at that eps_0, "
-            "would separate them and has not been run. That the filter is needed the paper argues and does not "
-            "state as a theorem; rounding it calls a simplification. At our sizes n = d^(2+eps) with an eps that "
-            "falls from 2.5 to 1.5, so that the bound on the error, exp(-Omega(d^(eps/16))), is nearly the same at "
-            "all of them: that the error falls with d is neither promised nor tested here. With ten "
-            "seeds a share above 0.9 cannot be shown, even if all succeed."
+            "close at all; the cascading filter at the same eps_0 has the second fault alone. Induction (11) says "
+            "that weights on other positions than the children round to 0. Their gradient has a part of 4c/(m-1)^3, "
+            "which a step of order d^2 makes into a weight of order -c/d: it rounds to 0 only from d of about 50 on, "
+            "and is of one sign and nearly one size for all of them, so that attention does not mind. That the "
+            "filter is needed the paper argues and does not state as a theorem; rounding it calls a simplification. "
+            "n = d^(2+eps) has an eps of 2.5 and 2 here, so that the bound on the error, exp(-Omega(d^(eps/16))), is "
+            "nearly the same at both sizes: only an error below 0.1 is asked for, and its fall with d is ours."
         ),
         history=(
             "Until the parts were declared, a share counted as high if ten of ten seeds succeeded and as low if none "
             "did (cut-offs of 0.65 and 0.35, which hold at n = 10 only), the error of the root was not judged, and "
-            "what is left out of the recipe counted like the theorem's own statements. Rounding makes the two "
-            "children of a node exactly equal, and then they stay: a difference of 0.4 between them is blown up by "
-            "the next steps of order d^2, to 10 and to hundreds at (16, 8). Without the filter seven of ten seeds "
-            "are solved at (16, 8), some ahead of time: its need shows from four levels on. The same holds of the "
-            "filter as written (none of ten at (32, 16), five at (16, 8)). In a trial outside the suite the first "
-            "closure was missing in four to seven of ten seeds as written, and off-child weights rounded to -1 "
-            "instead of the proof's 0 in 100 of 112 cases at d = 16."
+            "what is left out of the recipe counted like the theorem's own statements; ten seeds then could not show "
+            "a share above 0.9 and went up to d = 64. Rounding makes the two children of a node exactly equal, and "
+            "then they stay: a difference of 0.4 between them is blown up by the next steps of order d^2. In a trial "
+            "outside the suite the first closure was missing in four to seven of ten seeds as written."
         ),
         presets=PRESETS,
         items=items,

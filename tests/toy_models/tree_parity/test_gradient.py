@@ -101,7 +101,7 @@ def test_the_error_of_the_root_alone_reaches_every_node_below():
     torch.testing.assert_close(found[:, 1], change, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["random", "against", "unequal"])
+@pytest.mark.parametrize("kind", ["random", "against", "aligned"])
 def test_the_oracle_is_off_by_at_most_its_size(kind):
     trees = forest()
     gradient = random_weights(trees)
@@ -114,13 +114,15 @@ def test_the_oracle_is_off_by_at_most_its_size(kind):
     if kind == "against":
         assert (children > 0.24).all()
         assert (found[~trees.needed] < -0.24).all()
-    elif kind == "unequal":
+    elif kind == "aligned":
         torch.testing.assert_close(children.sum(-1), torch.zeros(3, 7), atol=1e-6, rtol=0)
         assert found[~trees.needed].abs().max() < 1e-6
+        before, after = (g.gather(-1, trees.children).diff(dim=-1) for g in (gradient, gradient + found))
+        torch.testing.assert_close(after.abs(), before.abs() + 0.5)  # the children are driven apart
 
 
 def test_an_unknown_error_is_refused():
-    with pytest.raises(ValueError, match="unknown error 'kind' of the oracle; use random, against or unequal"):
+    with pytest.raises(ValueError, match="unknown error 'kind' of the oracle; use random, against or aligned"):
         Oracle(1.0, "kind")
 
 

@@ -6,7 +6,7 @@ import torch
 from tests.toy_models.tree_parity.test_theory_model import forest, random_weights
 from toy_models.tree_parity.filter import Filter
 from toy_models.tree_parity.forest import Forest, Sample
-from toy_models.tree_parity.gradient import forced_gradients
+from toy_models.tree_parity.gradient import Oracle, forced_gradients
 from toy_models.tree_parity.links import LINKS
 from toy_models.tree_parity.signal import LOSSES, signal_to_noise
 from toy_models.tree_parity.task import TreeParity
@@ -68,6 +68,30 @@ def test_theorem_7_solves_one_level_at_each_update_with_integer_weights(check):
         assert weights.eq(weights.round()).all()
         solved = answers(weights, trees, held_out(trees), LINK, "level").level_accuracy >= 0.999
         assert solved.tolist() == [[level <= update for level in (1, 2, 3)]] * 2
+
+
+def test_one_step_of_a_batch_of_seeds_is_that_of_each_seed_alone():
+    sizes = {"d": 9, "k": 4}
+    together = Forest.of([TreeParity(**sizes, secret_seed=seed) for seed in range(3)])
+    sample = Sample.draw(9, 500, streams(7, 3))
+    ((_, found),) = forced_gradients(together.no_weights(), together, sample, LINKS["quartic"])
+    for seed in range(3):
+        alone = Forest.of([TreeParity(**sizes, secret_seed=seed)])
+        own = Sample(sample.packed[seed : seed + 1], 500)
+        ((_, gradient),) = forced_gradients(alone.no_weights(), alone, own, LINKS["quartic"])
+        torch.testing.assert_close(found[seed], gradient[0], atol=1e-7, rtol=1e-5)
+
+
+def test_theorem_7_bears_an_oracle_that_errs_and_is_told_its_error():
+    trees = Forest.of([TreeParity(d=16, k=8, secret_seed=seed) for seed in range(2)])
+    sample, shown = Sample.draw(16, 65_536, streams(0, 2)), Sample.draw(16, 16, streams(50, 2))
+    common = {"eta": 1.445 * 16**2, "link": LINKS["piecewise"], "check": Filter(1.8)}
+    for size, changed in ((0.0, False), (2.0, True)):
+        exact, erring = (
+            next(solve_levels(trees, sample, shown, oracle=oracle, **common))
+            for oracle in (None, Oracle(size / 16**2, "aligned"))
+        )
+        assert bool((exact != erring).any()) == changed
 
 
 def test_theorem_7_without_rounding_moves_every_open_weight():
