@@ -43,12 +43,12 @@ def signal_to_noise(weights: Weights, forest: Forest, sample: Sample, link: Link
                 targets = values[:, -1:]
             slopes = link.value_and_slope(pattern @ keys)[1]
         mean += (targets * slopes) @ keys.transpose(1, 2)
-        square += _squared_norms(keys, slopes, pattern).sum((1, 2))
+        square += squared_norms(keys, slopes, pattern).sum((1, 2))
     signal = through_softmax(pattern, mean / sample.n).square().sum((1, 2))
     return (signal / (square / sample.n - signal)).sqrt().float()
 
 
-def _squared_norms(
+def squared_norms(
     keys: Float[Tensor, "seed key sample"], slopes: Float[Tensor, "seed node sample"], pattern: Weights
 ) -> Float[Tensor, "seed node sample"]:
     """The squared norm of every node's gradient of f, df/dz a_j (x_j - z): products instead of each gradient."""

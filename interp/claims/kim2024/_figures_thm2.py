@@ -1,4 +1,4 @@
-"""What does kim2024/thm2 look like? The variance of the gradient over all secrets against their number."""
+"""What do kim2024/thm2 and lemmas look like? Variances over all secrets, and quantities over their bounds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,6 +39,26 @@ def variance_against_secrets(found: pd.DataFrame) -> Figure:
             axes.set_title("random weights" if update == 0 else f"after {update} updates on one secret")
         panels[0].set_ylabel("variance of the gradient over all secrets\n(units of $E|\\nabla f|^2$)")
         panels[0].legend(fontsize=8)
+        return figure
+
+
+def over_bounds(found: pd.DataFrame) -> Figure:
+    """Every quantity over its bound against d, by lemma: the largest and the typical seed."""
+    lemmas = sorted(found["condition"].unique(), key=lambda name: int(name.removeprefix("lemma")))
+    colours = dict(zip(lemmas, (BLUE, GREEN, PURPLE, VERMILION, "0.3")))
+    with styled():
+        figure = new_figure(6.4, 4.0)
+        axes = figure.subplots()
+        axes.axhline(1, color="0.4", linestyle="--", label="bound")
+        for lemma in lemmas:
+            by_d = found[found["condition"] == lemma].groupby("d")["value"]
+            largest, typical = by_d.max(), by_d.median()
+            label = lemma.replace("lemma", "Lemma ")
+            axes.plot(largest.index, largest, color=colours[lemma], marker="o", ms=3, label=label)
+            axes.plot(typical.index, typical, color=colours[lemma], linestyle=":")
+        axes.set(xscale="log", yscale="log", xlabel="d, number of bits", ylabel="quantity over its bound")
+        axes.set_title("largest of all seeds; dotted: typical", fontsize=9)
+        axes.legend(fontsize=8)
         return figure
 
 

@@ -12,7 +12,7 @@ from interp.core.claim import CLAIMS, seed_batches
 from interp.core.judging import growth_exponent
 from interp.core.parts import NotMeasurable
 
-MODULES = ("thm2", "thm5", "thm5_noise", "thm7", "no_supervision")
+MODULES = ("lemmas", "thm2", "thm5", "thm5_noise", "thm7", "no_supervision")
 
 
 def share(counts: list[int], n: int, level: float = 0.95):
