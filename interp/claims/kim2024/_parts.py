@@ -14,8 +14,8 @@ from interp.statistics import Interval, binomial_interval
 HIGH_PROBABILITY = 0.9
 """The share of seeds above which a theorem holds with high probability, however many seeds there are."""
 WHY_HIGH_PROBABILITY = (
-    "the theorem's probability tends to 1 (Theorem 5: 1 - exp(-d^(eps/2)), which is above 0.9 at these sizes if the "
-    "samples are d^(2+eps)); nine in ten is a lower bar, and the least that high probability can mean"
+    "the theorem's probability tends to 1 as d grows (Theorem 5: 1 - exp(-d^(eps/2))); nine in ten is the least that "
+    "high probability can mean"
 )
 MOST = 0.5
 WHY_MOST = "ours, and the least that the words can mean: it fails more often than not"

@@ -97,13 +97,13 @@ def _bounds(item: Item) -> pd.DataFrame:
     p = item.parameters
     d, k, n = p["d"], p["k"], p["n"]
     forest, streams = planted(d, k, p["seeds"]), generators(p["seeds"], "train")
-    n_shown, n_drawn = d**2, 2 * int(d ** (2 + EPS))
-    drawn = forest.grown(Sample.draw(d, n_drawn, streams).values(0, n_drawn))
-    shown = forest.grown(Sample.draw(d, n_shown, generators(p["seeds"], "augmented")).values(0, n_shown))
+    many = d**2  # samples of Lemma 9, augmented inputs of Lemma 10
+    drawn = forest.grown(Sample.draw(d, many, streams).values(0, many))
+    shown = forest.grown(Sample.draw(d, many, generators(p["seeds"], "augmented")).values(0, many))
     informative = ((shown == 1).any(-1).all(1)).float()  # |u_j + 1| = 2 somewhere, for every node
     found = [
-        ("lemma9", 0, lemmas.largest_interaction(forest, drawn) / lemmas.interaction_bound(d, n_drawn, PROBABILITY)),
-        ("lemma10", 0, lemmas.largest_mean(forest, shown) / lemmas.mean_bound(d, n_shown) + 9 * (1 - informative)),
+        ("lemma9", 0, lemmas.largest_interaction(forest, drawn) / lemmas.interaction_bound(d, many, PROBABILITY)),
+        ("lemma10", 0, lemmas.largest_mean(forest, shown) / lemmas.mean_bound(d, many) + 9 * (1 - informative)),
     ]
     random = torch.stack([torch.randn(forest.n_nodes, forest.n_keys, generator=g) for g in streams])
     for name in LINKS:
@@ -191,7 +191,7 @@ register(
         ),
         deviations=(
             "Weights are random, N(0, s^2) for several s, where Lemmas 4 and 6 say all. Lemma 9 is taken at p = "
-            f"{PROBABILITY:g} and n = 2 d^(5/2), Lemma 10 at n' = d^2 and p = exp(-sqrt(d)). The leading term is "
+            f"{PROBABILITY:g} and n = d^2, Lemma 10 at n' = d^2 and p = exp(-sqrt(d)). The leading term is "
             "that of the quartic link."
         ),
         clarity=(
