@@ -103,7 +103,7 @@ PRESETS = {
         ),
         needs_filter=64,
         others=(Other("perceptron", 32, 16, RATES, 300, 32), Other("transformer", 32, 16, RATES, 100, 32)),
-        n_steps=400, batch_size=1024, eval_every=25, n_test=1024, signal_d=16, signal_ks=(2, 8), seeds=60,
+        n_steps=400, batch_size=1024, eval_every=25, n_test=1024, signal_d=16, signal_ks=(2, 8), seeds=50,
         batch=10,
     ),
     "paper": NoSupervision(
@@ -197,7 +197,7 @@ register(
             "cpu": Scale(
                 "smaller",
                 "a theorem for any model and any algorithm: three small models at (32, 16), three step sizes, up to "
-                "410,000 samples, 60 seeds; gradients at d = 16, k = 8",
+                "410,000 samples, 50 seeds; gradients at d = 16, k = 8",
             ),
             "paper": Scale(
                 "smaller",
