@@ -91,7 +91,6 @@ def parts(preset: "Lemmas") -> list[Part]:
         name="beyond its leading term the first gradient vanishes faster than d^-2",
         role="paper",
         source="proof of Theorem 5, after (10): O(d^(-2-eps/8))",
-        primary=True,
         quantity="exponent p of the largest entry beyond the leading term, in units of 1/d^2, ~ d^p, mean over seeds",
         estimate=leading_exponent,
         direction="below",
