@@ -143,7 +143,7 @@ def _under(summary: Summary, eps: float) -> pd.DataFrame:
 
 def _solved_note(summary: Summary, eps: float) -> str:
     runs = _under(summary, eps)
-    bounds = ", ".join(f"{stated(d, eps):.3g} at d={d}" for d in sorted(runs["d"].unique()))
+    bounds = ", ".join(f"{stated(d, eps):.3g} at d={d}" for d in sorted(runs["d"].unique().tolist()))
     samples = ", ".join(f"{n}" for n in sorted(runs["n"].unique()))
     return f"{counted(runs['success'], runs['d'])}; n = {samples}; stated probability {bounds}"
 
