@@ -75,6 +75,27 @@ class Errors:
         right = _law(1.0, 0.0, n_patterns)
         return Errors((erring,) * n_steps if spread == "even" else (erring,) + (right,) * (n_steps - 1))
 
+    @staticmethod
+    def of_label(right: float, rival: float, n_steps: int, n_patterns: int) -> "Errors":
+        """Errors, the same in every step, after which the label is right with probability `right`, one pattern too
+        far with `rival`: Condition 1 fails if `rival` is larger.
+
+        A step's law is r for all offsets, A more for 0 and B more for 1. The convolution of K such laws has A^K at
+        0 and K A^(K-1) B at 1, above what uniform laws leave, (1 - (A + B)^K) / M': solved for A and B by iteration.
+        """
+        total = 1.0
+        for _ in range(200):
+            base = (1 - total**n_steps) / n_patterns
+            more = max(right - base, 0.0) ** (1 / n_steps)
+            extra = (rival - base) / (n_steps * more ** (n_steps - 1)) if more else 0.0
+            total = more + extra
+        rest = (1 - total) / n_patterns
+        law = (more + rest, extra + rest, *[rest] * (n_patterns - 2))
+        found = Errors((law,) * n_steps) if rest >= 0 and extra >= 0 else None
+        if found is None or not np.allclose(found.label_law[:2], (right, rival), atol=1e-9):
+            raise ValueError(f"no step law has labels {right:g} (right) and {rival:g} (rival) after {n_steps} steps")
+        return found
+
     @property
     def n_patterns(self) -> int:
         return len(self.laws[0])

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from toy_models.incontext.errors import Errors
-from toy_models.incontext.prompts import draw_prompts, n_similar
+from toy_models.incontext.prompts import Prompts, draw_prompts, n_similar
 from toy_models.task import UNSUPERVISED, Batch, register
 
 
@@ -89,6 +89,14 @@ class IncontextTokens:
         pair = inputs - self.n_patterns
         first = torch.where(open_column, inputs, pair // self.n_patterns)
         return first, torch.where(open_column, -1, pair % self.n_patterns)
+
+    def prompts(self, batch: Batch) -> Prompts:
+        """The patterns that a batch's tokens stand for; without CoT inputs and labels alone."""
+        first, second = self.read(batch.inputs)
+        shape = (len(batch.inputs), self.n_examples + 1, self.n_columns)
+        inputs, outputs = first.view(shape), second.view(shape)[:, :-1]
+        examples = torch.cat([inputs[:, :-1], outputs[..., -1:]], dim=-1)
+        return Prompts(examples, torch.cat([inputs[:, -1], batch.answers[:, -1:]], dim=-1))
 
     def dependencies(self, batch: Batch) -> Bool[Tensor, "batch query key"]:
         """The examples' columns of the query's step with the query's pattern as input; and the query's own column."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from interp.claims.li2024._estimates import difference, over_seeds
+from interp.claims.li2024._estimates import difference
 from interp.claims.li2024._runs import errors_of
 from interp.claims.li2024._worlds import cells
 from interp.core.judging import share_of, typical_of
@@ -16,8 +16,8 @@ from probes.rows import concat, table
 
 VIOLATED, SATISFIED = 0.7, 0.9
 """Accuracies of a step, on either side of 0.75."""
-HIGH, LOW, CLEAN = 0.5, 0.1, 0.02
-"""Errors that count as large, as small, and as those of a decoder that has learned the task."""
+CLEAN, TIE = 0.02, 0.05
+"""The error of a decoder that has learned the task; a difference from a vote's error that is too small to matter."""
 NAMES = {"cot": "CoT", "icl": "ICL"}
 
 
@@ -27,18 +27,22 @@ class Decoders:
 
     errors: pd.DataFrame
     """Of the label, by condition, accuracy of a step and seed."""
+    votes: pd.DataFrame
+    """Those of an ideal vote on the same prompts."""
     focus: pd.Series
     """By condition and seed: the attention on the examples' columns of the query's pattern and step."""
 
-    def at(self, condition: str, accuracy: float) -> pd.DataFrame:
-        """The errors of one condition at one accuracy of a step."""
-        return self.errors[(self.errors["condition"] == condition) & (self.errors["a"] == accuracy)]
+    def at(self, condition: str, accuracy: float, *, vote: bool = False) -> pd.DataFrame:
+        """The errors of one condition at one accuracy of a step, the decoders' or the votes'."""
+        found = self.votes if vote else self.errors
+        return found[(found["condition"] == condition) & (found["a"] == accuracy)]
 
 
 def summary(rows: pd.DataFrame) -> Decoders:
     """Errors by accuracy, and the attention of each decoder."""
     mass = rows[rows["metric"] == "dependency_mass"]
-    return Decoders(errors_of(rows, "label_error", "errors"), mass.groupby(["condition", "unit"])["value"].mean())
+    errors, votes = (errors_of(rows, metric, "errors") for metric in ("label_error", "vote_error"))
+    return Decoders(errors, votes, mass.groupby(["condition", "unit"])["value"].mean())
 
 
 def share_clean(found: Decoders, level: float, *, condition: str) -> Interval | NotMeasurable:
@@ -51,10 +55,9 @@ def advantage(found: Decoders, level: float) -> Interval | NotMeasurable:
     return difference(found.at("icl", VIOLATED), found.at("cot", VIOLATED), level)
 
 
-def mean_error(found: Decoders, level: float, *, condition: str, accuracy: float) -> Interval | NotMeasurable:
-    """The mean error over seeds, at one accuracy of a step."""
-    at = found.at(condition, accuracy)
-    return over_seeds(at, level) if len(at) > 1 else NotMeasurable(f"{len(at)} seeds; a mean needs two")
+def beyond_vote(found: Decoders, level: float, *, condition: str, accuracy: float) -> Interval | NotMeasurable:
+    """The decoder's error minus that of an ideal vote on the same prompts, by seed."""
+    return difference(found.at(condition, accuracy), found.at(condition, accuracy, vote=True), level)
 
 
 def mean_focus(found: Decoders, level: float, *, condition: str) -> Interval | NotMeasurable:
@@ -66,8 +69,15 @@ def clean_note(found: Decoders, condition: str) -> str:
     return f"mean error {found.at(condition, 1.0)['value'].mean():.4f}"
 
 
-def cot_error_note(found: Decoders) -> str:
-    return f"CoT's error {found.at('cot', VIOLATED)['value'].mean():.3f}"
+def better_note(found: Decoders) -> str:
+    cot, icl = (found.at(name, VIOLATED)["value"].mean() for name in ("cot", "icl"))
+    votes = [found.at(name, VIOLATED, vote=True)["value"].mean() for name in ("cot", "icl")]
+    return f"errors of CoT {cot:.3f} and ICL {icl:.3f}; of ideal votes {votes[0]:.3f} and {votes[1]:.3f}"
+
+
+def beyond_note(found: Decoders, condition: str, accuracy: float) -> str:
+    own, vote = (found.at(condition, accuracy, vote=vote)["value"].mean() for vote in (False, True))
+    return f"error {own:.3f}, an ideal vote's {vote:.3f}"
 
 
 def simulated_decoders(
@@ -77,16 +87,22 @@ def simulated_decoders(
     icl: float,
     cot: float,
     clean: float,
+    beyond: float,
     focus: Callable[[np.random.Generator, int], np.ndarray],
 ) -> Callable[[np.random.Generator], pd.DataFrame]:
-    """Rows with these errors where Condition 1 fails (`icl`, `cot`) and without errors (`clean`)."""
+    """Rows with these errors where Condition 1 fails (`icl`, `cot`) and without errors (`clean`).
+
+    Ideal votes have `beyond` fewer where there are errors.
+    """
     places = []
     for condition, failing in (("icl", icl), ("cot", cot)):
         labels = {"run": condition, "condition": condition, "scope": "errors", "metric": "label_error"}
-        places += [
-            (labels, {"a": accuracy, "l": 20, "condition_1": int(accuracy > 0.75)}, rate, n_queries)
-            for accuracy, rate in ((VIOLATED, failing), (SATISFIED, 0.05), (1.0, clean))
-        ]
+        for accuracy, rate in ((VIOLATED, failing), (SATISFIED, 0.05), (1.0, clean)):
+            place = {"a": accuracy, "l": 20, "condition_1": int(accuracy > 0.75)}
+            vote = max(rate - beyond, 0.0) if accuracy < 1 else 0.0
+            places += [
+                (labels, place, rate, n_queries), ({**labels, "metric": "vote_error"}, place, vote, n_queries),
+            ]  # fmt: skip
     simulated = cells(places)
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 The required number of examples is that beyond which the error stays below ENOUGH. Its growth as a factor falls is an
 exponent for each seed: the slope of log l over log (1 / factor). Seeds are examined on the same random numbers at
-every setting, so that an exponent of each is the fair unit of replication.
+every setting, so that an exponent of each is the fair unit of replication. In every cell the error is compared with
+that of an ideal vote on the same prompts, seed by seed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,8 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from interp.claims.li2024._estimates import Bands, bands, largest, largest_size, least
-from interp.claims.li2024._vote import cot_vote_error
+from interp.claims.li2024._runs import VOTES, errors_of
+from interp.claims.li2024._vote import vote_errors
 from interp.core.parts import NotMeasurable
 from interp.statistics import Interval
 
@@ -52,34 +54,66 @@ class Factors:
 
     panels: Mapping[str, Line]
     growth: Mapping[str, Growth]
+    vote_growth: Mapping[str, Growth]
+    """The same numbers, of an exact vote."""
     beyond_vote: Float[np.ndarray, "cell seed"]
-    """Error minus that of a vote, in every cell with all errors in the first step."""
+    """Error minus that of an ideal vote on the same prompts, in every cell."""
+    cells: pd.DataFrame
+    """Scope and setting of each."""
     n_panel: int
     """Queries of a cell of a panel, all seeds together."""
     n_queries: int
-    """Queries of a cell of the curves that give the required numbers, all seeds together."""
+    """Queries of the cell that has fewest, all seeds together."""
+    composed: Growth | None = None
+    """Of ICL with errors in every step: along tau_o rho_o."""
 
     @property
     def n_seeds(self) -> int:
         return self.beyond_vote.shape[1]
 
 
-def summarised(panels: pd.DataFrame, curves: pd.DataFrame, factors: Sequence[str]) -> Factors:
-    """The summary of errors in panels and of the curves that give the required numbers."""
-    n_panel, n_queries = (int(table["n_tokens"].iloc[0]) * table["unit"].nunique() for table in (panels, curves))
-    panels, curves = (table[["line", *factors, "l", "unit", "value"]] for table in (panels, curves))
-    lines = {factor: _line(curves, factor) for factor in factors}
-    growth, beyond = {}, []
+def summarised(rows: pd.DataFrame, metric: str, factors: Sequence[str], curves: str) -> Factors:
+    """The panels, the growth along the lines of scope `curves`, and the votes; `metric` is cot_error or icl_error."""
+    panels = errors_of(rows, metric, "panel")
+    found = errors_of(rows, metric, curves)
+    lines = {factor: _line(found, factor) for factor in factors}
+    growth, of_vote = {}, {}
     for factor, line in lines.items():
         growth[factor] = Growth(line.values, *needed_examples(line.lengths, line.errors))
-        first = curves[curves["line"] == factor].iloc[0]
-        for value, errors in zip(line.values, line.errors):
-            setting = [float(value) if name == factor else float(first[name]) for name in factors]
-            expected = [cot_vote_error(*setting, "first", int(length)) for length in line.lengths]
-            beyond.append(errors - np.array(expected)[:, None])
-    return Factors(
-        {factor: _line(panels, factor) for factor in factors}, growth, np.concatenate(beyond), n_panel, n_queries
-    )
+        base = found[found["line"] == factor].iloc[0]
+        fixed = {name: float(base[name]) for name in factors}
+        settings = [tuple({**fixed, factor: float(value)}.values()) for value in line.values]
+        lengths = line.lengths.astype(int).tolist()
+        exact = np.array([vote_errors(alpha, tau, rho, lengths) for alpha, tau, rho in settings])
+        of_vote[factor] = Growth(line.values, *needed_examples(line.lengths, exact[..., None]))
+    cells, beyond, n_queries = beyond_votes(rows, metric)
+    n_panel = int(panels["n_tokens"].iloc[0]) * panels["unit"].nunique()
+    of_panels = {factor: _line(panels, factor) for factor in factors}
+    return Factors(of_panels, growth, of_vote, beyond, cells, n_panel, n_queries)
+
+
+def composed_growth(found: pd.DataFrame) -> Growth | None:
+    """The required numbers along the product of tau_o and rho_o, which errors in several steps vary together."""
+    if found.empty:
+        return None
+    by = found.assign(product=found["tau_o"] * found["rho_o"], line="product")
+    line = _line(by, "product")
+    return Growth(line.values, *needed_examples(line.lengths, line.errors))
+
+
+def composed_exponent(found: Factors, level: float) -> Interval | NotMeasurable:
+    """p of needed ~ (tau_o rho_o)^-p with errors in every step, the mean over seeds."""
+    if found.composed is None:
+        return NotMeasurable("no errors in every step in these rows")
+    return _mean_exponent(found.composed, level)
+
+
+def beyond_votes(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, Float[np.ndarray, "cell seed"], int]:
+    """Cells, error minus that of an ideal vote by seed, and the fewest queries of a cell in all seeds together."""
+    chosen = rows[rows["metric"].isin([metric, VOTES[metric]])]
+    wide = chosen.pivot(index=["scope", "setting"], columns=["metric", "unit"], values="value")
+    values = (wide[metric] - wide[VOTES[metric]]).to_numpy(float)
+    return wide.index.to_frame(index=False), values, int(chosen["n_tokens"].min()) * values.shape[1]
 
 
 def _line(found: pd.DataFrame, factor: str) -> Line:
@@ -142,11 +176,28 @@ def exponents(growth: Growth, level: float) -> Bands | NotMeasurable:
 
 def exponent(found: Factors, level: float, *, factor: str) -> Interval | NotMeasurable:
     """p of needed ~ factor^-p, the mean over seeds."""
-    result = exponents(found.growth[factor], level)
+    return _mean_exponent(found.growth[factor], level)
+
+
+def _mean_exponent(growth: Growth, level: float) -> Interval | NotMeasurable:
+    result = exponents(growth, level)
     if isinstance(result, NotMeasurable):
         return result
     ends = float(result.value[0]), float(result.low[0]), float(result.high[0])
     return Interval(*ends, level, result.n, "mean of the seeds' slopes, t")
+
+
+def vote_exponent(found: Factors, factor: str) -> float:
+    """p of an exact vote over the same values and lengths; not a number if a required number lies beyond them."""
+    growth = found.vote_growth[factor]
+    if (growth.more | growth.fewer).any():
+        return float("nan")
+    return slope(growth.values, growth.needed[:, 0])
+
+
+def slope(values: Float[np.ndarray, "value"], needed: Float[np.ndarray, "value"]) -> float:
+    """p of needed ~ value^-p by least squares of logarithms."""
+    return float(np.polyfit(-np.log(values), np.log(needed), 1)[0])
 
 
 def least_exponent(found: Factors, level: float) -> Interval | NotMeasurable:
@@ -193,7 +244,7 @@ def _least_gap(found: Factors, gaps: Float[np.ndarray, "cell seed"], level: floa
 
 
 def beyond_vote(found: Factors, level: float) -> Interval | NotMeasurable:
-    """The largest difference between the errors of the network and of a vote, over settings and lengths."""
+    """The largest difference between the errors of the network and of a vote, over all cells."""
     if found.n_seeds < 2:
         return NotMeasurable("one seed only; a mean with an interval needs two")
     return largest_size(partial(bands, found.beyond_vote, n_queries=found.n_queries), level)

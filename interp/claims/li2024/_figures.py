@@ -1,6 +1,6 @@
 """What do the li2024 claims look like? Figures of errors, required examples and training stages, from rows alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.ticker
@@ -73,21 +73,26 @@ def required_examples(found: pd.DataFrame, factors: Mapping[str, str]) -> Figure
         return figure
 
 
-def condition_1(cot: pd.DataFrame, icl: pd.DataFrame) -> Figure:
-    """The error of the label against the number of examples, by accuracy of a step: CoT and ICL side by side."""
-    accuracies = sorted(cot["a"].unique())
+def condition_1(icl: pd.DataFrame, cot: pd.DataFrame, votes: pd.DataFrame, cases: Sequence[str]) -> Figure:
+    """The error of the label against the number of examples, by case: CoT and ICL side by side.
+
+    Grey crosses on ICL's curves: an ideal vote on the same prompts.
+    """
     with styled():
         figure = new_figure(8.4, 3.9)
         all_axes = figure.subplots(1, 2, sharey=True)
         for axes, found, title in zip(all_axes, (icl, cot), ("ICL", "CoT")):
-            for style, accuracy in zip(SERIES, accuracies):
-                of_accuracy = found[found["a"] == accuracy]
-                holds = "holds" if of_accuracy["condition_1"].all() else "fails"
-                _curve(axes, of_accuracy, **style, label=f"a = {accuracy:g}, Condition 1 {holds}")
+            for style, case in zip(SERIES, [case for case in cases if (found["case"] == case).any()]):
+                at = found[found["case"] == case]
+                holds = "holds" if at["condition_1"].all() else "fails"
+                law = rf"$\tau_o$={at['tau_o'].iloc[0]:.2f}, $\rho_o$={at['rho_o'].iloc[0]:.2f}"
+                _curve(axes, at, **style, label=f"Condition 1 {holds}: {law}")
             _examples_axis(axes, found["l"])
             axes.set_title(title)
+        means = votes.groupby(["case", "l"])["value"].mean().reset_index()
+        all_axes[0].plot(means["l"], means["value"], "x", color="0.35", ms=6, label="an ideal vote")
         all_axes[0].set(ylabel="error of the label", ylim=(-0.02, 1.02))
-        all_axes[1].legend(fontsize=8, title="accuracy of a step", title_fontsize=8)
+        all_axes[0].legend(fontsize=8)
         return figure
 
 
@@ -117,14 +122,17 @@ def phase_diagram(found: pd.DataFrame) -> Figure:
         return figure
 
 
-def decoder_errors(found: pd.DataFrame) -> Figure:
-    """The error of the label against the accuracy of a step, with ICL and with CoT."""
+def decoder_errors(found: pd.DataFrame, votes: pd.DataFrame) -> Figure:
+    """The error of the label against the accuracy of a step, with ICL and with CoT; dashed: ideal votes."""
     styles = {"cot": {**SERIES[0], "label": "CoT"}, "icl": {**SERIES[1], "label": "ICL"}}
     with styled():
         figure = new_figure(6.0, 4.0)
         axes = figure.subplots()
         for condition, style in styles.items():
             _curve(axes, found[found["condition"] == condition], x="a", **style)
+            means = votes[votes["condition"] == condition].groupby("a")["value"].mean()
+            label = f"an ideal vote, {style['label']}"
+            axes.plot(means.index, means, linestyle="--", linewidth=1, color=style["color"], label=label)
         axes.axvline(0.75, color="0.4", linestyle=":")
         axes.annotate("Condition 1 holds", (0.755, 0.97), fontsize=8, va="top")
         axes.annotate("fails", (0.745, 0.97), fontsize=8, va="top", ha="right")

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import torch
 
     from toy_models.incontext.errors import Errors
-    from toy_models.incontext.exam import Scores
+    from toy_models.incontext.exam import Exam, Scores
+    from toy_models.incontext.prompts import Prompts
     from toy_models.incontext.space import Space
     from toy_models.incontext.training import Setup, Weights
 
@@ -24,15 +25,21 @@ CHUNK = 200
 
 METRICS = {"cot": ("cot_error", "cot_label_error"), "icl": ("icl_error",)}
 """The errors of CoT over all steps (equation 7) and at the last step alone, and of ICL (equation 9)."""
+VOTES = {"cot_error": "cot_vote_error", "icl_error": "icl_vote_error"}
+"""Those of an ideal vote on the same prompts (`toy_models.incontext.votes`)."""
 
-Line = tuple[str, str, tuple[tuple[float, float, float], ...]]
-"""What varies along a line of settings, where the errors are (`Spread`), and (alpha', tau, rho) of each setting."""
-LONG = (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320)
-"""Numbers of examples in factors of about sqrt(2)."""
-ALPHAS, TAUS, RHOS = (0.2, 0.3, 0.4, 0.6, 0.8), (0.2, 0.3, 0.4, 0.5, 0.6), (0.3, 0.4, 0.5, 0.6, 0.8)
+Line = tuple[str, str, tuple[tuple[float, float, float], ...], tuple[int, ...]]
+"""What varies along a line of settings, where the errors are (`Spread`), (alpha', tau, rho) of each setting, and the
+numbers of examples."""
+LONG = (5, 10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320)
+LONGER = (5, 20, 28, 40, 57, 80, 113, 160, 226, 320, 453)
+"""Numbers of examples in factors of about sqrt(2), beyond a first one; small primacies need longer prompts."""
+ALPHAS, TAUS, RHOS = (0.2, 0.3, 0.4, 0.6, 0.8), (0.2, 0.3, 0.4, 0.5, 0.6), (0.2, 0.25, 0.3, 0.4, 0.5)
 """Values, around alpha' = 0.8, tau = 0.5, rho = 0.5, at which the required number of examples is measured."""
 
-_STREAMS = ("space", "train", "exam")
+_STREAMS = {"space": (3, 104_729), "train": (3, 104_730), "exam": (3, 104_731), "labels": (2, 15_485_864),
+            "votes": (2, 15_485_863)}  # fmt: skip
+"""Seed number s of a stream is its factor times s plus its offset: no two streams meet below five million seeds."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,8 @@ def generators(seeds: Sequence[int], stream: str) -> "list[torch.Generator]":
     """One generator for each seed; the streams of a seed are independent, whatever the batch of seeds."""
     import torch
 
-    offset = 104_729 + _STREAMS.index(stream)
-    return [torch.Generator().manual_seed(len(_STREAMS) * seed + offset) for seed in seeds]
+    factor, offset = _STREAMS[stream]
+    return [torch.Generator().manual_seed(factor * seed + offset) for seed in seeds]
 
 
 def trained(seeds: Sequence[int], iterations: int) -> Trained:
@@ -80,26 +87,24 @@ def exam_rows(
     *,
     run: str,
     scope: str,
+    stream: str = "exam",
+    votes: bool = False,
     **places: float | str,
 ) -> pd.DataFrame:
-    """The METRICS of the conditions, by seed and number of examples.
+    """The METRICS of the conditions, by seed and number of examples; with `votes` those of ideal votes too.
 
     Every setting is examined on prompts of the same random numbers, so that seeds are paired between settings.
     """
-    from toy_models.incontext.exam import Exam, cot_answers, icl_answers
+    from toy_models.incontext.exam import Exam
 
-    streams, scores = generators(models.seeds, "exam"), models.scores
-    wrong: dict[str, Any] = {metric: 0 for condition in conditions for metric in METRICS[condition]}
+    streams, ties, scores = generators(models.seeds, stream), generators(models.seeds, "votes"), models.scores
+    wrong: dict[str, Any] = {}
     for start in range(0, n_queries, CHUNK):
         n = min(CHUNK, n_queries - start)
         exam = Exam.draw(n, max(lengths), alpha, errors, NOISE, models.space, streams)
-        truth = exam.prompts.query
-        if "cot" in conditions:
-            steps = (cot_answers(scores, exam, lengths) != truth[..., 1:]).double()
-            wrong["cot_error"] += steps.mean(-1).sum(-1)
-            wrong["cot_label_error"] += steps[..., -1].sum(-1)
-        if "icl" in conditions:
-            wrong["icl_error"] += (icl_answers(scores, exam, lengths) != truth[..., -1]).double().sum(-1)
+        found = _mistakes(scores, exam, lengths, conditions)
+        found |= _vote_mistakes(exam.prompts, errors.n_patterns, lengths, conditions, ties) if votes else {}
+        wrong = {metric: wrong.get(metric, 0) + count for metric, count in found.items()}
     units = [str(seed) for seed in models.seeds]
     law = {name: round(getattr(errors, name), 6) for name in ("tau", "rho", "tau_o", "rho_o")}
     return rows.concat(
@@ -113,24 +118,72 @@ def exam_rows(
     )  # fmt: skip
 
 
+def _mistakes(
+    scores: "Scores", exam: "Exam", lengths: Sequence[int], conditions: Sequence[str]
+) -> dict[str, "torch.Tensor"]:
+    """How many answers are wrong, by metric: [length seed]."""
+    from toy_models.incontext.exam import cot_answers, icl_answers
+
+    truth, found = exam.prompts.query, {}
+    if "cot" in conditions:
+        steps = (cot_answers(scores, exam, lengths) != truth[..., 1:]).double()
+        found |= {"cot_error": steps.mean(-1).sum(-1), "cot_label_error": steps[..., -1].sum(-1)}
+    if "icl" in conditions:
+        found["icl_error"] = (icl_answers(scores, exam, lengths) != truth[..., -1]).double().sum(-1)
+    return found
+
+
+def _vote_mistakes(
+    prompts: "Prompts",
+    n_patterns: int,
+    lengths: Sequence[int],
+    conditions: Sequence[str],
+    ties: "Sequence[torch.Generator]",
+) -> dict[str, "torch.Tensor"]:
+    """How many answers of ideal votes are wrong, by metric: [length seed]; each seed breaks its own ties."""
+    import torch
+
+    from toy_models.incontext.prompts import Prompts
+    from toy_models.incontext.votes import cot_votes, icl_votes
+
+    found: dict[str, list[torch.Tensor]] = {}
+    for examples, query, generator in zip(prompts.examples, prompts.query, ties):
+        of_seed = Prompts(examples, query)
+        if "cot" in conditions:
+            steps = cot_votes(of_seed, n_patterns, lengths, generator) != query[:, 1:]
+            found.setdefault("cot_vote_error", []).append(steps.double().mean(-1).sum(-1))
+        if "icl" in conditions:
+            labels = icl_votes(of_seed, n_patterns, lengths, generator) != query[:, -1]
+            found.setdefault("icl_vote_error", []).append(labels.double().sum(-1))
+    return {metric: torch.stack(of_seeds, dim=-1) for metric, of_seeds in found.items()}
+
+
 def lines_around_base(tau: str, rho: str) -> tuple[Line, ...]:
     """One factor at a time is varied, all errors being in the first step; `tau` and `rho` name two of the lines."""
     return (
-        ("alpha", "first", tuple((alpha, 0.5, 0.5) for alpha in ALPHAS)),
-        (tau, "first", tuple((0.8, tau_value, 0.5) for tau_value in TAUS)),
-        (rho, "first", tuple((0.8, 0.5, rho_value) for rho_value in RHOS)),
+        ("alpha", "first", tuple((alpha, 0.5, 0.5) for alpha in ALPHAS), LONG),
+        (tau, "first", tuple((0.8, tau_value, 0.5) for tau_value in TAUS), LONG),
+        (rho, "first", tuple((0.8, 0.5, rho_value) for rho_value in RHOS), LONGER),
     )
 
 
-def some(lines: Sequence[Line], at: Sequence[int]) -> tuple[Line, ...]:
-    """The lines, reduced to the settings at the given indices."""
-    return tuple((factor, spread, tuple(settings[i] for i in at)) for factor, spread, settings in lines)
+def some(lines: Sequence[Line], at: Sequence[int], lengths: tuple[int, ...]) -> tuple[Line, ...]:
+    """The lines, reduced to the settings at the given indices and to a few numbers of examples."""
+    return tuple((factor, spread, tuple(settings[i] for i in at), lengths) for factor, spread, settings, _ in lines)
 
 
-def line_items(
-    lines: Sequence[Line], lengths: Sequence[int], n_queries: int, seeds: range, iterations: int, **more: str
-) -> list[Item]:
-    """One line of settings each, of all seeds; `more` has its `scope` and `condition`."""
+def longer(lines: Sequence[Line], lengths: tuple[int, ...]) -> tuple[Line, ...]:
+    """The lines with more numbers of examples."""
+    return tuple((*line[:3], (*line[3], *(n for n in lengths if n > max(line[3])))) for line in lines)
+
+
+def longest(lines: Sequence[Line]) -> int:
+    """The largest number of examples of any line."""
+    return max(max(lengths) for *_, lengths in lines)
+
+
+def line_items(lines: Sequence[Line], n_queries: int, seeds: range, iterations: int, **more: str) -> list[Item]:
+    """One line of settings each, of all seeds; `more` has its `scope`, `condition` and `stream`."""
     return [
         Item(
             f"{more['scope']},{factor}",
@@ -140,22 +193,22 @@ def line_items(
                 "iterations": iterations, **more,
             },
         )
-        for factor, spread, settings in lines
+        for factor, spread, settings, lengths in lines
     ]  # fmt: skip
 
 
 def measure_line(item: Item) -> pd.DataFrame:
-    """The errors at every setting and number of examples of a line."""
+    """The errors of the model and of ideal votes at every setting and number of examples of a line."""
     from toy_models.incontext.errors import Errors
 
     p = item.parameters
     models = trained(p["seeds"], p["iterations"])
     sizes = models.setup.n_steps, models.setup.n_testing
-    labels = {"run": item.name, "scope": p["scope"], "line": p["line"]}
+    labels = {"run": item.name, "scope": p["scope"], "line": p["line"], "stream": p["stream"]}
     return rows.concat(
         exam_rows(
             models, Errors.of(tau, rho, *sizes, p["spread"]), alpha, p["lengths"], p["n_queries"], [p["condition"]],
-            **labels,
+            votes=True, **labels,
         )
         for alpha, tau, rho in p["settings"]
     )  # fmt: skip

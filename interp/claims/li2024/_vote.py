@@ -2,10 +2,12 @@
 
 Of l examples, n = ceil(alpha' l) start at the query's pattern; their outputs after an erring step are n draws from a
 law over the patterns (`Errors.laws`). A vote answers with the most frequent output and breaks ties evenly. A trained
-model of li2024 attends to these columns almost alone, so this is what its error should be.
+model of li2024 attends to these columns almost alone, so this is what its error should be. On given prompts
+`toy_models.incontext.votes` counts instead, whatever their errors.
 """
 
 import math
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -55,19 +57,33 @@ def _poisson(counts: np.ndarray, mean: float) -> np.ndarray:
     return np.exp(counts * np.log(mean) - mean - gammaln(counts + 1)) if mean > 0 else (counts == 0).astype(float)
 
 
+def vote_errors(alpha: float, tau: float, rho: float, lengths: Iterable[int]) -> list[float]:
+    """The error of a vote at each number of examples, all errors being in the first step: of every later step too."""
+    from toy_models.incontext.errors import Errors
+
+    law = Errors.of(tau, rho, N_STEPS, N_PATTERNS, "first").laws[0]
+    return [vote_error(law, _similar(alpha, length)) for length in lengths]
+
+
+def _similar(alpha: float, n_examples: int) -> int:
+    """`toy_models.incontext.prompts.n_similar`, without torch, which judging does not need."""
+    return math.ceil(alpha * n_examples - 1e-9)
+
+
 @cache
 def cot_vote_error(alpha: float, tau: float, rho: float, spread: str, n_examples: int) -> float:
-    """The share of wrong steps of a chain of votes; once wrong, it stays wrong.
+    """The share of wrong steps of a chain of votes; once wrong, it stays wrong. For simulated worlds.
 
     With errors in the first step alone it is exact. With errors in every step the number of columns that agree with
-    the chain so far is taken at its mean.
+    the chain so far is taken at its mean, and examples that start elsewhere are left out.
     """
     from toy_models.incontext.errors import Errors
 
-    errors = Errors.of(tau, rho, N_STEPS, N_PATTERNS, "even" if spread == "even" else "first")
-    n, right, wrong = math.ceil(alpha * n_examples - 1e-9), 1.0, []
-    for law in errors.laws:
-        right *= 1 - vote_error(law, max(1, round(n))) if max(law) < 1 else 1.0
+    if spread == "first":
+        return vote_errors(alpha, tau, rho, [n_examples])[0]
+    n, right, wrong = float(_similar(alpha, n_examples)), 1.0, []
+    for law in Errors.of(tau, rho, N_STEPS, N_PATTERNS, "even").laws:
+        right *= 1 - vote_error(law, max(1, round(n)))
         wrong.append(1 - right)
         n *= law[0]
     return float(np.mean(wrong))

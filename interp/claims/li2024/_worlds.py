@@ -11,10 +11,10 @@ import pandas as pd
 from jaxtyping import Float
 
 from interp.claims.li2024._factors import ENOUGH
-from interp.claims.li2024._runs import Line
-from interp.claims.li2024._vote import cot_vote_error
+from interp.claims.li2024._runs import VOTES, Line
+from interp.claims.li2024._vote import N_PATTERNS, N_STEPS, cot_vote_error
 from interp.statistics.interval import Number
-from probes.rows import setting, table
+from probes.rows import concat, setting, table
 
 ErrorOf = Callable[[float, float, float, str, int], float]
 """The error rate by alpha', tau, rho, spread of the errors and number of examples."""
@@ -50,21 +50,57 @@ def cells(places: Sequence[tuple[Mapping[str, str], Mapping[str, Number | str], 
     return Cells(columns, np.array([place[2] for place in places]), [place[3] for place in places])
 
 
+@dataclass(frozen=True)
+class Along:
+    """The cells of Figures 2 and 3, with the errors of a vote on the same prompts."""
+
+    cells: Cells
+    votes: Float[np.ndarray, "cell"]
+    """The rates of the vote."""
+
+    def rows(self, generator: np.random.Generator, seeds: int) -> pd.DataFrame:
+        """One draw; the two err on the same queries, but for what their rates differ by and for one error in ten."""
+        network = self.cells.rows(generator, seeds)
+        n, wrong = (network[name].to_numpy(float) for name in ("n_tokens", "value"))
+        wrong = (wrong * n).round().astype(int)
+        own, of_vote = (np.repeat(rates, seeds) for rates in (self.cells.rates, self.votes))
+        swapped = 0.1 * np.minimum(own, 1 - own)
+        # Of the network's errors some are right in the vote, and the other way round, so that its rate comes out.
+        repaired = generator.binomial(wrong, np.clip((swapped + np.maximum(own - of_vote, 0)) / own, 0, 1))
+        broken = (swapped + np.maximum(of_vote - own, 0)) / np.maximum(1 - own, 1e-12)
+        broken = generator.binomial(n.astype(int) - wrong, np.clip(broken, 0, 1))
+        metric = network["metric"].map(lambda name: VOTES.get(name, ""))
+        votes = network.assign(metric=metric, value=(wrong - repaired + broken) / n)
+        return concat([network, votes[metric != ""]])
+
+
 def along_lines(
-    scopes: Mapping[str, tuple[Sequence[Line], Sequence[int], int]], condition: str, error: ErrorOf
-) -> Cells:
-    """The cells of Figures 2 and 3; `scopes` maps a scope to its lines, numbers of examples and queries of a seed."""
-    places = []
-    for scope, (lines, lengths, n_queries) in scopes.items():
-        for line, spread, settings in lines:
+    scopes: Mapping[str, tuple[Sequence[Line], int]], condition: str, error: ErrorOf, votes: ErrorOf | None = None
+) -> Along:
+    """The cells of Figures 2 and 3; `scopes` maps a scope to its lines and queries of a seed.
+
+    `votes` are the errors of the vote, an exact one's unless given.
+    """
+    places, of_vote = [], []
+    for scope, (lines, n_queries) in scopes.items():
+        for line, spread, settings, lengths in lines:
             labels = {"run": line, "condition": condition, "scope": scope, "metric": f"{condition}_error"}
-            for alpha, tau, rho in settings:
+            for alpha, *errors in settings:
+                # ICL sees labels alone: errors in every step are for it those of one step, with tau_o and rho_o.
+                tau, rho = _of_label(*errors) if (condition, spread) == ("icl", "even") else errors
                 law = {"alpha": alpha, "tau": tau, "rho": rho, "tau_o": tau, "rho_o": rho, "line": line}
-                places += [
-                    (labels, {**law, "l": length}, error(alpha, tau, rho, spread, length), n_queries)
-                    for length in lengths
-                ]
-    return cells(places)
+                of = "first" if condition == "icl" else spread
+                where = [(alpha, tau, rho, of, length) for length in lengths]
+                places += [(labels, {**law, "l": at[-1]}, error(*at), n_queries) for at in where]
+                of_vote += [(votes or vote)(*at) for at in where]
+    return Along(cells(places), np.array(of_vote))
+
+
+def _of_label(tau: float, rho: float) -> tuple[float, float]:
+    from toy_models.incontext.errors import Errors
+
+    errors = Errors.of(tau, rho, N_STEPS, N_PATTERNS, "even")
+    return errors.tau_o, errors.rho_o
 
 
 def power_law(base: Number, alpha: Number, tau: Number, rho: Number) -> ErrorOf:
@@ -80,3 +116,12 @@ def power_law(base: Number, alpha: Number, tau: Number, rho: Number) -> ErrorOf:
 
 vote: ErrorOf = cot_vote_error
 """Errors of an exact vote."""
+
+
+def but_for_one_cell(error: ErrorOf, more: float) -> ErrorOf:
+    """`error`, and `more` at one setting and number of examples: alpha' = 0.8, tau = rho = 0.5, 28 examples."""
+
+    def changed(a: float, t: float, r: float, spread: str, length: int) -> float:
+        return error(a, t, r, spread, length) + (more if (a, t, r, length) == (0.8, 0.5, 0.5, 28) else 0.0)
+
+    return changed

@@ -108,3 +108,21 @@ def test_drawn_examples_follow_the_laws():
     assert right == pytest.approx(0.5, abs=0.01)  # standard error 0.0025
     label = (prompts.examples[..., -1] == prompts.query[:, None, -1]).float().mean().item()
     assert label == pytest.approx(errors.label_law[0], abs=0.01)
+
+
+@pytest.mark.parametrize(("right", "rival"), [(0.36, 0.4), (0.4, 0.36), (0.61, 0.32)])
+def test_errors_of_a_label_have_the_probabilities_asked_for(right, rival):
+    errors = Errors.of_label(right, rival, 3, 10)
+    np.testing.assert_allclose(errors.label_law[:2], (right, rival))
+    assert errors.tau_o == pytest.approx(max(right, rival))
+    assert errors.rho_o == pytest.approx(1 - min(right, rival) / max(right, rival))
+    assert errors.condition_1 == (right > rival)
+    assert errors.rho > 0  # in each step the right pattern leads
+    order = np.random.default_rng(0).permutation(10)
+    product = np.linalg.multi_dot(list(errors.matrices(order)))
+    np.testing.assert_allclose(np.sort(product, axis=1), np.sort(np.tile(errors.label_law, (10, 1)), axis=1))
+
+
+def test_labels_that_no_errors_have_are_refused():
+    with pytest.raises(ValueError, match="no step law has labels"):
+        Errors.of_label(0.3, 0.69, 3, 10)

@@ -8,12 +8,12 @@ import pytest
 
 from interp.claims.li2024 import decoder, fig2, fig3, fig4, fig5, phase  # noqa: F401 - they register their claims
 from interp.claims.li2024._factors import required
-from interp.claims.li2024._runs import exam_rows, trained
+from interp.claims.li2024._runs import errors_of, exam_rows, trained
 from interp.claims.li2024._worlds import ErrorOf, along_lines, power_law, vote
 from interp.core.claim import CLAIMS
 from interp.core.judgement import Judgement
 from interp.core.verdict import Verdict
-from probes.rows import concat, setting, table, with_settings
+from probes.rows import concat, setting, table
 from toy_models.incontext.errors import Errors
 
 SEEDS = [str(seed) for seed in range(6)]
@@ -41,9 +41,10 @@ def factor_rows(claim: str, error: ErrorOf, seed: int = 0, n_queries: int = 20_0
     """Rows of fig2 or fig3 with so many queries that noise hardly matters."""
     if claim == "fig2":
         cpu = fig2.PRESETS["cpu"]
-        scopes = {"panel": (cpu.panels, cpu.lengths, n_queries), "required": (cpu.required, cpu.long, n_queries)}
+        scopes = {"panel": (cpu.panels, n_queries), "required": (cpu.required, n_queries)}
     else:
-        scopes = {"panel": (fig3.PRESETS["cpu"].lines, fig3.PRESETS["cpu"].lengths, n_queries)}
+        cpu = fig3.PRESETS["cpu"]
+        scopes = {"panel": (cpu.lines, n_queries), "composed": (cpu.composed, n_queries)}
     condition = "cot" if claim == "fig2" else "icl"
     return along_lines(scopes, condition, error).rows(np.random.default_rng(seed), 6)
 
@@ -70,7 +71,7 @@ class TestRequirements:
         assert found.conclusion == "partly reproduced"
 
     def test_a_square_that_is_a_cube_is_refuted_although_the_product_of_the_factors_keeps_the_bound(self, claim):
-        found = judged(claim, factor_rows(claim, power_law(30, alpha=1, tau=1, rho=3)))
+        found = judged(claim, factor_rows(claim, power_law(20, alpha=1, tau=1, rho=3)))
         assert [found["bound"], found["rho_power"]] == ["refuted", "refuted"]
 
     def test_an_error_that_does_not_depend_on_a_factor_is_not_more_examples(self, claim):
@@ -99,19 +100,21 @@ class TestRequirements:
 
 def test_required_tells_lines_settings_and_seeds_apart():
     rows = factor_rows("fig3", power_law(40, alpha=1, tau=1, rho=2))
-    found = required(with_settings(rows), ["alpha", "tau_o", "rho_o"])
+    found = required(errors_of(rows, "icl_error", "panel"), ["alpha", "tau_o", "rho_o"])
     assert len(found) == 15 * 6
     base = found[(found["alpha"] == 0.8) & (found["tau_o"] == 0.5) & (found["rho_o"] == 0.5)]
     assert set(base["line"]) == {"alpha", "tau_o", "rho_o"}
     np.testing.assert_allclose(base["needed"], 40, rtol=0.1)
 
 
-def fig4_rows(icl_failing: float, cot: float, icl_holding: float, icl_near: float = 0.3) -> pd.DataFrame:
+def fig4_rows(
+    icl_failing: float, cot: float, icl_clear: float, icl_near: float = 0.3, beyond: float = 0.0
+) -> pd.DataFrame:
     parts = []
-    for accuracy, icl in ((0.72, icl_failing), (0.77, icl_near), (0.85, icl_holding)):
-        for metric, last in (("icl_error", icl), ("cot_label_error", cot)):
+    for case, icl in (("fails", icl_failing), ("holds", icl_near), ("clear", icl_clear)):
+        for metric, last in (("icl_error", icl), ("cot_label_error", cot), ("icl_vote_error", icl - beyond)):
             for length, value in ((5, max(last, 0.6)), (160, last)):
-                place = setting(a=accuracy, l=length, condition_1=int(accuracy > 0.75), tau_o=0.5, rho_o=0.2)
+                place = setting(case=case, l=length, condition_1=int(case != "fails"), tau_o=0.5, rho_o=0.2)
                 common = {"run": "r", "condition": "c", "scope": "test", "n_tokens": 1000}
                 parts.append(table(metric=metric, value=value * jitter(length), unit=SEEDS, setting=place, **common))
     return concat(parts)
@@ -130,10 +133,13 @@ class TestFig4:
         found = judged("fig4", fig4_rows(0.7, 0.3, 0.001))
         assert found["cot_right_fails"] == "refuted"
         assert found["cot_right_holds"] == "refuted"
-        assert found["icl_right_holds"] == "supported"
+        assert found["icl_right_clear"] == "supported"
 
     def test_icl_that_does_not_improve_where_condition_1_holds(self):
         assert judged("fig4", fig4_rows(0.7, 0.001, 0.001, icl_near=0.75))["icl_falls"] != "supported"
+
+    def test_icl_that_is_no_vote(self):
+        assert judged("fig4", fig4_rows(0.7, 0.001, 0.2, beyond=0.15))["icl_vote"] == "refuted"
 
     def test_one_model_that_fails_leaves_the_share_open(self):
         rows = fig4_rows(0.7, 0.001, 0.001)
@@ -141,9 +147,9 @@ class TestFig4:
         assert verdict("fig4", rows, "cot_right_fails").outcome == "inconclusive"
         assert verdict("fig4", rows, "cot_right_fails").estimate == pytest.approx(5 / 6)
 
-    def test_an_accuracy_that_was_not_measured_is_not_testable(self):
+    def test_a_case_that_was_not_measured_is_not_testable(self):
         rows = fig4_rows(0.7, 0.001, 0.001)
-        assert judged("fig4", rows[~rows["setting"].str.startswith("a=0.77")])["icl_falls"] == "not testable here"
+        assert judged("fig4", rows[~rows["setting"].str.contains("holds")])["icl_falls"] == "not testable here"
 
 
 def fig5_rows(step_time: float, pattern_time: float, final: float = 0.97) -> pd.DataFrame:
@@ -230,14 +236,18 @@ class TestPhase:
         assert judged("phase", phase_rows(0.5, 0.0, -0.3))["one_step"] == "refuted"
 
 
-def decoder_rows(icl: float, cot: float, focus: float = 0.8, clean: float = 0.001) -> pd.DataFrame:
+def decoder_rows(
+    icl: float, cot: float, focus: float = 0.8, clean: float = 0.001, beyond: float = 0.0
+) -> pd.DataFrame:
     parts = []
     for condition, failing in (("icl", icl), ("cot", cot)):
         common = {"run": "r", "condition": condition, "unit": SEEDS}
         for number, (accuracy, value) in enumerate(((0.7, failing), (0.9, 0.03), (1.0, clean))):
             place = setting(a=accuracy, l=20, condition_1=int(accuracy > 0.75))
             labels = {**common, "scope": "errors", "setting": place, "n_tokens": 1000}
-            parts.append(table(metric="label_error", value=value * jitter(number + len(condition[0])), **labels))
+            own = value * jitter(number + len(condition[0]))
+            parts.append(table(metric="label_error", value=own, **labels))
+            parts.append(table(metric="vote_error", value=own - beyond * jitter(7), **labels))
         parts.append(table(metric="dependency_mass", value=focus * jitter(), scope="test", **common))
     return concat(parts)
 
@@ -255,7 +265,10 @@ class TestDecoder:
         found = judged("decoder", decoder_rows(0.7, 0.8, focus=0.2))
         assert found["better"] == "refuted"
         assert found["cot_focus"] == "refuted"
-        assert found["icl_wrong"] == "supported"
+
+    def test_decoders_that_err_more_than_a_vote(self):
+        found = judged("decoder", decoder_rows(0.7, 0.4, beyond=0.1))
+        assert [found[key] for key in ("cot_vote_fails", "icl_vote_fails")] == ["refuted", "refuted"]
 
     def test_decoders_that_have_not_learned_say_nothing(self):
         found = judgement("decoder", decoder_rows(0.9, 0.9, clean=0.9))
