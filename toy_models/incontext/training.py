@@ -97,27 +97,43 @@ def loss_and_gradient(
 ) -> tuple[Float[Tensor, "seed"], Float[Tensor, "seed feature feature"]]:
     """The loss (3) of prompts asked at each of the K steps, and its gradient, W being given by features."""
     n_steps = prompts.n_steps
-    m = (weights.shape[-1] - n_steps) // 2
-    seed = torch.arange(len(weights), device=weights.device)[:, None, None]
+    m = n_patterns_of(weights, n_steps)
     asked, labels = prompts.query[..., :-1], prompts.query[..., 1:]  # [seed batch step]
-    by_query = weights.mT
-    towards = by_query[seed, asked] + by_query[:, None, 2 * m :]  # [seed batch step feature]: W p_query by features
-    columns = column_features(prompts, m)[:, :, None].expand(-1, -1, n_steps, -1, -1)  # [seed batch step 3 key]
-    scores = towards[..., None, :].expand(*columns.shape[:-1], -1).gather(-1, columns).sum(-2)
-    attention = scores.masked_fill(~_visible(n_steps, scores.shape[-1], scores.device), -torch.inf).softmax(-1)
+    attention, columns = query_attention(weights, prompts)
     outputs = columns[..., 1, :] - m
     error = attention.new_zeros(*attention.shape[:-1], m).scatter_add(-1, outputs, attention)
     error.scatter_add_(-1, labels[..., None], -torch.ones_like(error[..., :1]))
     along = error.gather(-1, outputs)
     pull = attention * (along - (attention * along).sum(-1, keepdim=True))
-    pulled = torch.zeros_like(towards).scatter_add(
-        -1, columns.flatten(-2), pull[..., None, :].expand_as(columns).flatten(-2)
-    )
-    query = torch.zeros_like(towards).scatter(-1, asked[..., None], 1.0)
+    empty = weights.new_zeros(*asked.shape, weights.shape[-1])
+    pulled = empty.scatter_add(-1, columns.flatten(-2), pull[..., None, :].expand_as(columns).flatten(-2))
+    query = empty.scatter(-1, asked[..., None], 1.0)
     query[..., 2 * m :] = torch.eye(n_steps, device=query.device)
     n_queries = asked[0].numel()
     gradient = pulled.flatten(1, 2).mT @ query.flatten(1, 2) / n_queries
     return error.square().sum((1, 2, 3)) / 2 / n_queries, gradient
+
+
+def query_attention(
+    weights: Float[Tensor, "seed feature feature"], prompts: Prompts
+) -> tuple[Float[Tensor, "seed batch step key"], Int[Tensor, "seed batch step 3 key"]]:
+    """The attention of the query at each step on the columns before it, and the features of these columns."""
+    n_steps = prompts.n_steps
+    m = n_patterns_of(weights, n_steps)
+    seed = torch.arange(len(weights), device=weights.device)[:, None, None]
+    by_query = weights.mT
+    towards = (
+        by_query[seed, prompts.query[..., :-1]] + by_query[:, None, 2 * m :]
+    )  # [seed batch step feature]: W p_query
+    columns = column_features(prompts, m)[:, :, None].expand(-1, -1, n_steps, -1, -1)
+    scores = towards[..., None, :].expand(*columns.shape[:-1], -1).gather(-1, columns).sum(-2)
+    visible = _visible(n_steps, scores.shape[-1], scores.device)
+    return scores.masked_fill(~visible, -torch.inf).softmax(-1), columns
+
+
+def n_patterns_of(weights: Float[Tensor, "seed feature feature"], n_steps: int) -> int:
+    """M, from W in the coordinates of M inputs, M outputs and K steps."""
+    return (weights.shape[-1] - n_steps) // 2
 
 
 def column_features(prompts: Prompts, m: int) -> Int[Tensor, "seed batch 3 key"]:

@@ -129,20 +129,20 @@ def _line(found: pd.DataFrame, factor: str) -> Line:
 
 
 def needed_examples(
-    lengths: Float[np.ndarray, "length"], errors: Float[np.ndarray, "value length seed"]
+    lengths: Float[np.ndarray, "length"], errors: Float[np.ndarray, "value length seed"], enough: float = ENOUGH
 ) -> tuple[Float[np.ndarray, "value seed"], Bool[np.ndarray, "value seed"], Bool[np.ndarray, "value seed"]]:
-    """The number of examples beyond which the error stays below ENOUGH, interpolated linearly in log l.
+    """The number of examples beyond which the error stays below `enough`, interpolated linearly in log l.
 
     With it, whether it is a floor (`more`: the error does not stay below up to the longest prompt) or a cap (`fewer`:
     it is below from the shortest prompt on).
     """
-    above = errors > ENOUGH
+    above = errors > enough
     last = np.where(above.any(1), len(lengths) - 1 - above[:, ::-1].argmax(1), -1)
     more, fewer = last == len(lengths) - 1, last == -1
     at = np.clip(last, 0, max(len(lengths) - 2, 0))
     after = np.minimum(at + 1, len(lengths) - 1)
     here, there = (np.take_along_axis(errors, place[:, None], 1)[:, 0] for place in (at, after))
-    share = np.divide(here - ENOUGH, here - there, out=np.zeros(last.shape), where=~more & ~fewer)
+    share = np.divide(here - enough, here - there, out=np.zeros(last.shape), where=~more & ~fewer)
     needed = lengths[at] * (lengths[after] / lengths[at]) ** share
     return np.where(more, lengths[-1], np.where(fewer, lengths[0], needed)), more, fewer
 
@@ -162,7 +162,7 @@ def exponents(growth: Growth, level: float) -> Bands | NotMeasurable:
     """p of needed ~ factor^-p by seed, as one cell; open where a floor or a cap could move it."""
     known = ~(growth.more | growth.fewer)
     if known.any(1).sum() < 2:
-        return NotMeasurable("fewer than two values of a factor have a required number within the prompts' lengths")
+        return NotMeasurable("fewer than two values have a required number within the range that was measured")
     if known.shape[1] < 2:
         return NotMeasurable("one seed only; a mean with an interval needs two")
     x = -np.log(growth.values)
