@@ -52,6 +52,21 @@ class Space:
         """The space of one seed of the batch."""
         return Space(self.training[seed], self.testing[seed], self.positions[seed], self.directions[seed])
 
+    def leaning(self, share: float) -> "Space":
+        """The space with testing patterns of which only a share of the squared length is in the training span.
+
+        The rest is along directions of noise outside the span, one for each pattern, in which noise no longer points.
+        """
+        n, m = self.testing.shape[-2], self.training.shape[-2]
+        inside, outside = self.directions.split([m - n, self.noise_dimension - (m - n)], dim=-2)
+        if not 0 <= share <= 1 or outside.shape[-2] <= n:
+            raise ValueError(
+                f"patterns outside the span need a share in [0, 1] and more than M'={n} dimensions beside those of "
+                f"training patterns and positions, got share={share} and {outside.shape[-2]}"
+            )
+        testing = share**0.5 * self.testing + (1 - share) ** 0.5 * outside[..., :n, :]
+        return Space(self.training, testing, self.positions, torch.cat([inside, outside[..., n:, :]], dim=-2))
+
     @property
     def noise_dimension(self) -> int:
         return self.directions.shape[-2]

@@ -1,10 +1,13 @@
 """How does the training of li2024's model look? Times against what varies, and curves, from rows alone."""
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
+from interp.claims.li2024._gradients import KINDS, NUMBERS, summary
+from interp.claims.li2024._steps import Steps
 from interp.claims.li2024._training import GONE, LEVELS, Curves
-from interp.figures.style import BLUE, ORANGE, SERIES, new_figure, styled
+from interp.figures.style import BLUE, ORANGE, SERIES, VERMILION, new_figure, styled
 
 LINES = {
     "alpha": (r"$\alpha$", 1.0), "patterns": ("$M$", -1.0), "steps": ("$K$", -1.0), "eta": (r"step size $\eta$", 1.0),
@@ -54,4 +57,52 @@ def curves_by_alpha(found: Curves) -> Figure:
                 axes.plot(at, curve.mean(1), color=style["color"], label=rf"$\alpha$ = {value:g}")
             axes.set(xscale="log", yscale="log", xlabel="updates", ylabel=label)
         figure.axes[0].legend(fontsize=8)
+        return figure
+
+
+def gradients(rows: pd.DataFrame, n_steps: int) -> Figure:
+    """The gradient between columns along the training, by what they share, with the lemmas' bounds; one seed's."""
+    found = summary(rows)
+    values, updates = found.values[n_steps], np.sort(rows["update"].unique())
+    ends = int(found.first(n_steps).all(1).sum())
+    with styled():
+        figure = new_figure(11.4, 3.4)
+        for axes, kind in zip(figure.subplots(1, 4), KINDS):
+            axes.plot(updates, values[f"gradient_{kind}"].mean(1), color=BLUE, label="gradient")
+            for end in ("low", "high") if kind != "same" else ("",):
+                bound = values["f5_same" if kind == "same" else f"f5_{kind}_{end}"].mean(1)
+                axes.plot(updates, bound, "--", color=ORANGE, label=f"({NUMBERS[kind]})" if end != "high" else None)
+            if kind == "same":
+                axes.plot(updates, values["f7_same"].mean(1), ":", color=VERMILION, label="(36)")
+            axes.axvline(updates[min(ends, len(updates) - 1)], color="0.5", linewidth=0.8)
+            axes.set(xscale="log", xlabel="updates", title=kind.replace("_", " "))
+            axes.legend(fontsize=8)
+        figure.axes[0].set_ylabel("$p'^T G\\, p$")
+        return figure
+
+
+def step_attention(found: Steps, epsilon: float, longest: float) -> Figure:
+    """Attention on the query's pattern and step by step: against noise, against the span, and against the loss."""
+    with styled():
+        figure = new_figure(10.4, 3.5)
+        all_axes = figure.subplots(1, 3)
+        for axes, (condition, label) in zip(
+            all_axes, (("noise", "length of the noise"), ("span", "share in the span"))
+        ):
+            table = found.mass[condition]
+            places = sorted(table)
+            for style, step in zip(SERIES, range(len(table[places[0]]))):
+                means = [table[x][step].mean() for x in places]
+                axes.plot(places, means, marker=style["marker"], ms=4, color=style["color"], label=f"step {step + 1}")
+            axes.axhline(1 - epsilon, color="0.5", linewidth=0.8, linestyle="--")
+            axes.set(xlabel=label, ylabel="attention on $S_k$", ylim=(0, 1.02))
+        all_axes[0].axvline(longest, color="0.5", linewidth=0.8, linestyle=":")
+        all_axes[0].legend(fontsize=8)
+        loss, left = found.loss.mean(1), found.left.mean(1)
+        all_axes[2].plot(loss, left, "o-", ms=3, color=BLUE, label="measured")
+        for power, style in ((0.5, "--"), (1.0, ":")):
+            line = left[-1] * (loss / loss[-1]) ** power
+            all_axes[2].plot(loss, line, style, color="0.5", label=f"power {power:g}")
+        all_axes[2].set(xscale="log", yscale="log", xlabel="loss", ylabel="attention elsewhere")
+        all_axes[2].legend(fontsize=8)
         return figure

@@ -184,7 +184,8 @@ WORLDS = (
     World(
         "as the theorem has it, linear in 1/alpha",
         {
-            "within": True, "grows": True, "alpha_linear": True, "alpha_power": True, "length": True, "patterns_linear": True,
+            "within": True, "grows": True, "alpha_linear": True, "alpha_power": True, "length": True,
+            "patterns_linear": True,
             "levels_linear": True, "t1_theorem": True, "t1_lemma": False, "t1_log": True, "eta": True, "batch": True,
         },
         _world(STATED, log_stage=True),
@@ -192,7 +193,8 @@ WORLDS = (
     World(
         "half-way to the next power everywhere",
         {
-            "within": False, "alpha_linear": False, "alpha_power": False, "patterns_linear": False, "levels_linear": False,
+            "within": False, "alpha_linear": False, "alpha_power": False, "patterns_linear": False,
+            "levels_linear": False,
             "t1_theorem": False, "t1_lemma": False, "t1_log": False, "eta": False, "batch": False,
         },
         _world({**STATED, "alpha": 1.5, "patterns": 1.25, "eta": 1.1, "batch": 0.1, "levels": 1.25, "first": 1.5}),
