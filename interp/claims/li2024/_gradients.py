@@ -50,7 +50,7 @@ def share_bounded(
     if not where.any(0).all():
         return NotMeasurable(f"the {stage} stage was not seen in every seed")
     holds = violations(values, kind, bound) <= 0
-    return share_of((holds | ~where).all(0), level)
+    return share_of((holds | ~where).all(0).tolist(), level)
 
 
 def violations(

@@ -154,7 +154,7 @@ def share_reaching(found: Curves, level: float, *, line: str) -> Interval | NotM
     growth = found.growth(line, "loss", LEVELS[-1])
     if growth is None:
         return NotMeasurable(f"no line {line} in these rows")
-    return share_of(~growth.more.any(0), level)
+    return share_of((~growth.more.any(0)).tolist(), level)
 
 
 def stretch(found: Curves, level: float, *, n_steps: int) -> Interval | NotMeasurable:

@@ -53,8 +53,10 @@ class Prop1:
     n_queries: int
     seeds: int
     first_unit: int = 0
-    alpha: float = 0.4
-    """Of the testing prompts, as in training."""
+    alpha: float = 0.8
+    """Of the testing prompts, the paper's."""
+    alpha_span: float = 0.4
+    """Of those whose patterns lean out of the span: with 0.8 the query's pattern has most of the columns anyway."""
     eta: float = 10.0
     iterations: int = 800
     points: int = 20
@@ -70,11 +72,14 @@ PRESETS = {
 def items(preset: Prop1) -> list[Item]:
     """All noises, all shares."""
     common = {
-        "n_examples": preset.n_examples, "n_queries": preset.n_queries, "alpha": preset.alpha, "eta": preset.eta,
+        "n_examples": preset.n_examples, "n_queries": preset.n_queries, "eta": preset.eta,
         "iterations": preset.iterations, "points": preset.points, "seeds": list(seeds_of(preset)),
     }  # fmt: skip
-    varied = {"noise": preset.noises, "span": preset.shares}
-    return [Item(name, {"varied": name, "values": list(values), **common}) for name, values in varied.items()]
+    varied = {"noise": (preset.noises, preset.alpha), "span": (preset.shares, preset.alpha_span)}
+    return [
+        Item(name, {"varied": name, "values": list(values), "alpha": alpha, **common})
+        for name, (values, alpha) in varied.items()
+    ]
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
@@ -243,10 +248,10 @@ register(
         ),
         deviations=(
             "The paper gives no numbers for Proposition 1. d = 40 instead of 30, so that patterns outside the span "
-            "fit. alpha' = 0.4, as in training, is less favourable than the paper's 0.8. The model is trained with "
-            "steps of 10 for 800 updates; li2024/thm1 compares steps of 10 with steps below 1. Prompts have 20 "
-            "examples in training and 160 in testing. cpu: 8 seeds of 500 queries. paper: 20 seeds of 10,000, steps "
-            "of 0.9. The smoke preset is far smaller still: it tests the code, not the claim."
+            "fit; for these alpha' = 0.4, as in training. The model is trained with steps of 10 for 800 updates; "
+            "li2024/thm1 compares steps of 10 with steps below 1. Prompts have 20 examples in training and 160 in "
+            "testing. cpu: 8 seeds of 500 queries. paper: 20 seeds of 10,000, steps of 0.9. The smoke preset is far "
+            "smaller still: it tests the code, not the claim."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: 60 updates, 2 seeds of 40 queries"),
@@ -269,7 +274,11 @@ register(
             "conditions; the proof of Theorem 1 makes (1 - p)^2 small, not 1 - p. (22) is a condition that suffices: "
             "what happens outside the span is our question."
         ),
-        history="",
+        history=(
+            "A first run of this size had alpha' = 0.4 throughout: attention was 0.956, 0.942 and 0.926 at the three "
+            "steps. How much is left depends on how long a model is trained, for which the proposition has an "
+            "epsilon and no constant; alpha' = 0.8 is the paper's."
+        ),
         figures=figures,
     )
 )

@@ -22,6 +22,7 @@ from interp.claims.li2024._thm1_parts import parts as parts_of
 from interp.claims.li2024._training import GONE, LEVELS, summary
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.parts import Part
+from interp.statistics.interval import Number
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ BASE = {"alpha": 0.4, "n_training": 20, "n_steps": 3, "n_examples": 20, "rows": 
 class Thm1:
     """Settings by line: what varies, its value, how many updates, and what differs from BASE."""
 
-    settings: tuple[tuple[str, float, int, tuple[tuple[str, float], ...]], ...]
+    settings: tuple[tuple[str, Number, int, tuple[tuple[str, Number], ...]], ...]
     seeds: int
     first_unit: int = 0
     points: int = 60
 
 
-def _settings(budget: int, lines: Mapping[str, tuple[float, ...]], eta: float = BASE["eta"]) -> tuple[Any, ...]:
+def _settings(budget: int, lines: Mapping[str, tuple[Number, ...]], eta: float = 0.9) -> tuple[Any, ...]:
     """Budgets in updates of size `eta`, longer where more are needed."""
     found: list[Any] = [("base", 1.0, budget, {})]
     for alpha in lines["alpha"]:

@@ -1,6 +1,7 @@
 """Times, exponents and inequalities along the training of li2024's model, on rows whose truth is known."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,7 @@ class TestThm1:
 
 
 class TestLemmas:
-    values = {
+    values: ClassVar = {
         "gradient_same": np.array([[-2.0], [-0.5]]), "f5_same": np.full((2, 1), -1.0),
         "gradient_other_step": np.array([[0.0], [3.0]]), "f5_other_step_low": np.full((2, 1), -1.0),
         "f5_other_step_high": np.full((2, 1), 1.0), "other_step_mass": np.full((2, 1), 0.5),
