@@ -1,9 +1,12 @@
 """How does the training of li2024's model look? Times against what varies, and curves, from rows alone."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from interp.claims.li2024._factors import Growth
 from interp.claims.li2024._gradients import KINDS, NUMBERS, summary
 from interp.claims.li2024._steps import Steps
 from interp.claims.li2024._training import GONE, LEVELS, Curves
@@ -105,4 +108,23 @@ def step_attention(found: Steps, epsilon: float, longest: float) -> Figure:
             all_axes[2].plot(loss, line, style, color="0.5", label=f"power {power:g}")
         all_axes[2].set(xscale="log", yscale="log", xlabel="loss", ylabel="attention elsewhere")
         all_axes[2].legend(fontsize=8)
+        return figure
+
+
+def against_patterns(patterns: np.ndarray, needs: Mapping[str, Growth]) -> Figure:
+    """The required number of examples against M, for an average error and for all queries at once."""
+    labels = {"average": "average error below 0.05", "every": "all queries right, probability 0.95"}
+    with styled():
+        figure = new_figure(5.4, 3.7)
+        axes = figure.subplots()
+        for style, (name, growth) in zip(SERIES, needs.items()):
+            axes.plot(patterns, growth.needed, style["marker"], color=style["color"], ms=3, alpha=0.4)
+            middle = np.median(growth.needed, axis=1)
+            axes.plot(patterns, middle, color=style["color"], marker=style["marker"], label=labels[name])
+        line = middle[-1] * np.log(patterns) / np.log(patterns[-1])
+        axes.plot(patterns, line, "--", color="0.5", label=r"proportional to $\log M$")
+        axes.set(xscale="log", xlabel="$M$, number of patterns", ylabel="examples", ylim=(0, None))
+        axes.set_xticks(patterns, [f"{m:.0f}" for m in patterns])
+        axes.minorticks_off()
+        axes.legend(fontsize=8)
         return figure
