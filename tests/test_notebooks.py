@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 EXPECTED = {
     "01_quickstart", "02_is_cot_really_sparser", "03_birth_of_sparse_attention", "04_length_generalisation",
-    "05_write_your_own", "06_parity_in_one_gradient_step",
+    "05_write_your_own", "06_parity_in_one_gradient_step", "07_cot_against_icl",
 }  # fmt: skip
 MACHINE = re.compile(r"(?<![\w.])/(?:tmp|root|home|work|Users|opt|usr|var)/")
 LARGEST = 1_500_000
