@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ID = "li2024/log-m"
 TAU = RHO = 0.5
-QUARTER = 0.25
+QUARTER, TENTH = 0.25, 0.1
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,9 @@ def parts(preset: LogM) -> list[Part]:
         ),
         Part(
             key="grows", name="for all patterns at once more examples are needed when there are more",
-            estimate=partial(exponent, of="every"), direction="above", threshold=0.0,
-            why="if not, log M would not be needed; the paper states no size", **common,
+            estimate=partial(exponent, of="every"), direction="above", threshold=TENTH,
+            why="if not, log M would not be needed; the paper states no size, and crossings of rare errors come late "
+            "by chance, the more so the rarer: a tenth of a power is not taken for growth", **common,
         ),
         Part(
             key="average",

@@ -46,7 +46,8 @@ def _settings(budget: int, lines: Mapping[str, tuple[Number, ...]], eta: float =
     """Budgets in updates of size `eta`, longer where more are needed."""
     found: list[Any] = [("base", 1.0, budget, {})]
     for alpha in lines["alpha"]:
-        found.append(("alpha", alpha, 3 * budget, {"alpha": alpha, "n_training": 40, "rows": 40}))
+        longer = min(1.7, 0.9 + 0.08 / alpha)
+        found.append(("alpha", alpha, round(longer * budget), {"alpha": alpha, "n_training": 30, "rows": 30}))
     for m in lines["patterns"]:
         found.append(("patterns", round(1 / m, 6), round(budget * max(m / 20, 1)), {"n_training": m, "rows": m}))
     for k in lines["steps"]:
@@ -56,7 +57,7 @@ def _settings(budget: int, lines: Mapping[str, tuple[Number, ...]], eta: float =
     for rows in lines["batch"]:
         found.append(("batch", rows, budget, {"rows": rows}))
     for alpha in lines["length"]:
-        found.append(("length", alpha, 2 * budget, {"alpha": alpha, "n_examples": round(1 / alpha)}))
+        found.append(("length", alpha, round(1.5 * budget), {"alpha": alpha, "n_examples": round(1 / alpha)}))
     return tuple((*setting, tuple({"eta": eta, **changes}.items())) for *setting, changes in found)
 
 
@@ -243,7 +244,7 @@ register(
             "is judged by whether the loss gets there."
         ),
         deviations=(
-            "The paper has no such experiment. alpha is varied at M = 40, so that it is well above 1/M, the chance "
+            "The paper has no such experiment. alpha is varied at M = 30, so that it is well above 1/M, the chance "
             "of a label at another step; the theorem's proof needs M of the order of K^4 / alpha. Batches have M "
             "prompts asked at all K steps, in which every pattern and step comes equally often; the theorem asks for "
             "epsilon^-2 log M. A number of context examples below 1/alpha cannot be made: at least one shares the "
