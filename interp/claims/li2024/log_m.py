@@ -191,8 +191,8 @@ def _scale(needed: float, power: float) -> Callable[[int], float]:
 
 WORLDS = (
     World("a union over patterns", {"within": True, "grows": True, "average": True}, _world(lambda m: 9.0)),
-    World("a quarter of a power too much", {"within": False, "grows": True}, _world(_scale(45, 1 + QUARTER))),
-    World("M does not matter for all at once", {"within": True, "grows": False}, _world(_scale(60, 0.0))),
+    World("a quarter of a power too much", {"within": False, "grows": True}, _world(_scale(45.0, 1 + QUARTER))),
+    World("M does not matter for all at once", {"within": True, "grows": False}, _world(_scale(60.0, 0.0))),
     World(
         "the average needs more too",
         {"average": False},
