@@ -113,7 +113,7 @@ def parts(preset: Lemmas) -> list[Part]:
         _bounded("f7_same", "(36) in the second stage", "Lemma F.7", "same", "second", "f7_same", primary=True),
         _bounded(
             "f7_other_pattern", "(38) in the second stage", "Lemma F.7", "other_pattern", "second",
-            "f7_other_pattern", primary=True,
+            "f7_other_pattern",
         ),
         _bounded("f7_other_step", "(37) in the second stage", "Lemma F.7", "other_step", "second", "epsilon"),
         _bounded("f7_other_both", "(39) in the second stage", "Lemma F.7", "other_both", "second", "epsilon"),
