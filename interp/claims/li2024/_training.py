@@ -31,9 +31,9 @@ EARLY = 0.3
 class Curves:
     """Loss and attention on other steps along the training, by line."""
 
-    lines: Mapping[str, tuple[Float[np.ndarray, "value"], Mapping[str, Sequence[Float[np.ndarray, "update seed"]]]]]
+    lines: Mapping[str, tuple[Float[np.ndarray, "_"], Mapping[str, Sequence[Float[np.ndarray, "_ seed"]]]]]
     """By line: its values, and by metric the curve of each."""
-    updates: Mapping[str, Sequence[Float[np.ndarray, "update"]]]
+    updates: Mapping[str, Sequence[Float[np.ndarray, "_"]]]
     """By line: the updates at which each value was measured."""
 
     def growth(self, line: str, metric: str, level: float) -> Growth | None:
