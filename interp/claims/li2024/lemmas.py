@@ -248,7 +248,8 @@ register(
         ),
         history=(
             "The gradients of two seeds below 1000 were looked at before the parts were declared: that (36) fails "
-            "with 1/(2M) and holds with 1/(KM) at K = 3 was seen there, K = 2 was not."
+            "with 1/(2M) and holds with 1/(KM) at K = 3 was seen there, K = 2 was not. (38) was primary too, until "
+            "at most five parts were; no part was changed after that."
         ),
         figures=figures,
     )
