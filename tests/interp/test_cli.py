@@ -312,3 +312,7 @@ def test_seeds_do_not_apply_to_claims_about_problems(capsys, tmp_path):
     asked = ["claims", "run", "wen2024/fig6", "--preset", "smoke", "--seeds", "3", "--out", str(tmp_path / "r")]
     assert "replicate over problems" in refused(capsys, asked)
     assert files(tmp_path) == {}
+
+
+def test_an_unknown_option_is_said_once(capsys):
+    assert refused(capsys, ["claims", "run", "--offlin"]).count("Unrecognized options") == 1
