@@ -42,6 +42,13 @@ def with_mistake(model: LoadedModel, tokens: TraceTokens, unit: int, generator: 
     return trace_tokens(model, replace(tokens.trace, parts=parts))
 
 
+def mistakes(study: Study, tokens: TraceTokens) -> list[tuple[int, TraceTokens]]:
+    """The trace with a mistake, for each sentence of its reasoning that has a number: the same ones for all measures."""
+    generator = random.Random(f"{study.seed} mistake {tokens.trace.id}")
+    changed = [(unit, with_mistake(study.model, tokens, unit, generator)) for unit in tokens.reasoning]
+    return [(unit, wrong) for unit, wrong in changed if wrong is not None]
+
+
 def filler(model: LoadedModel, tokens: TraceTokens) -> tuple[int, ...]:
     """As many full stops as the reasoning has tokens."""
     stop = model.tokenizer(" .", add_special_tokens=False)["input_ids"][-1]

@@ -11,6 +11,8 @@ from typing import Any
 
 import pandas as pd
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
 from hf_analysis.models.generation import Decoding
 from hf_analysis.models.loading import LoadedModel
@@ -58,6 +60,15 @@ class Study:
                     f"--heads {layer}.{head}: {self.model.name} has layers 0 to {self.model.n_layers - 1} of heads 0 "
                     f"to {self.model.n_heads - 1}"
                 )
+
+    @property
+    def head_mask(self) -> Bool[Tensor, "layer head"] | None:
+        """`heads` as a mask; None: all of them."""
+        if self.heads is None:
+            return None
+        chosen = torch.zeros(self.model.n_layers, self.model.n_heads, dtype=torch.bool)
+        chosen[tuple(torch.tensor(self.heads).T)] = True
+        return chosen
 
     def stream(self, tokens: TraceTokens, purpose: str) -> torch.Generator:
         """The random numbers of one purpose for one trace, whatever else is measured."""

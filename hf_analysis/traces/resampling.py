@@ -54,12 +54,13 @@ def resampled(study: Study, tokens: TraceTokens) -> list[Resampled]:
 
     sampled = streams if study.decoding.temperature else None
     texts = continuations(model, prompts, study.decoding, sampled, is_done)
-    answers = [_answer(model.decode(list(text.tokens)), text.complete) for text in texts]
+    answers = [stated(model.decode(list(text.tokens)), text.complete) for text in texts]
     n = study.continuations
     return [Resampled(i, tuple(answers[i * n : (i + 1) * n])) for i in range(len(ends))]
 
 
-def _answer(text: str, complete: bool) -> str:
+def stated(text: str, complete: bool) -> str:
+    """The answer that a text states; none where it was cut off."""
     return (stated_answer(text) or NO_ANSWER) if complete and text.strip() else NO_ANSWER
 
 

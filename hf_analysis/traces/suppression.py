@@ -8,6 +8,7 @@ sentences at a time. Equal to one full forward pass with a 4-D mask for each sen
 
 import copy
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,23 +48,23 @@ def suppressed_kl(
 
     The token right behind a span is predicted from the span's last token, which still sees all of it: zero, too.
     """
-    _check(len(ids), spans)
+    check_spans(len(ids), spans)
     most = GPU_TOKENS if model.device.type == "cuda" else CPU_TOKENS
     found = torch.zeros(len(spans), len(ids))
     with torch.inference_mode():
-        past, states = _read(model, ids)
+        past, states = read(model, ids)
         intact = _Intact(output_head(model), states)
         for group in _groups(spans, len(ids), most):
             chosen = [spans[i] for i in group]
             start = min(span.end for span in chosen)
-            changed = _continued(model, ids, past, start, chosen, heads)
+            changed, _ = continued(model, ids, past, start, chosen, heads)
             for row, i in enumerate(group):
                 end = spans[i].end
                 found[i, end + 1 :] = intact.divergences(changed[row, end - start : -1], end)
     return found
 
 
-def _check(n_tokens: int, spans: Sequence[Hidden]) -> None:
+def check_spans(n_tokens: int, spans: Sequence[Hidden]) -> None:
     for span in spans:
         if not 1 <= span.start < span.end < n_tokens:
             raise ValueError(
@@ -84,7 +85,7 @@ def _groups(spans: Sequence[Hidden], n_tokens: int, most: int) -> list[list[int]
     return groups
 
 
-def _read(model: LoadedModel, ids: Sequence[int]) -> tuple[Any, Float[Tensor, "pos d_model"]]:
+def read(model: LoadedModel, ids: Sequence[int]) -> tuple[Any, Float[Tensor, "pos d_model"]]:
     """The keys and values of the intact text in every layer, and its last hidden states."""
     from transformers import DynamicCache
 
@@ -94,15 +95,15 @@ def _read(model: LoadedModel, ids: Sequence[int]) -> tuple[Any, Float[Tensor, "p
     return past, network(input_ids=inputs, past_key_values=past, use_cache=True).last_hidden_state[0]
 
 
-def _continued(
+def continued(
     model: LoadedModel,
     ids: Sequence[int],
     past: Any,
     start: int,
     spans: Sequence[Hidden],
     heads: Bool[Tensor, "layer head"] | None,
-) -> Float[Tensor, "span pos d_model"]:
-    """The last hidden states from `start` on, one row for each span that is hidden."""
+) -> tuple[Float[Tensor, "span pos d_model"], Any]:
+    """The last hidden states from `start` on, one row for each span that is hidden; and the keys and values of all."""
     cache, n = copy.copy(past), len(spans)
     cache.layers = [copy.copy(layer) for layer in past.layers]
     for layer in cache.layers:
@@ -110,8 +111,20 @@ def _continued(
         layer.values = layer.values[:, :, :start].expand(n, -1, -1, -1)
     inputs = torch.tensor([list(ids[start:])], device=model.device).expand(n, -1)
     network: Any = model.model.base_model
-    with intercepting(model.model, _Hiding(_hidden(len(ids), start, spans), heads), cached=True):
-        return network(input_ids=inputs, past_key_values=cache, use_cache=True).last_hidden_state
+    with hiding(model, len(ids), start, spans, heads):
+        states = network(input_ids=inputs, past_key_values=cache, use_cache=True).last_hidden_state
+    return states, cache
+
+
+def hiding(
+    model: LoadedModel,
+    n_tokens: int,
+    start: int,
+    spans: Sequence[Hidden],
+    heads: Bool[Tensor, "layer head"] | None,
+) -> AbstractContextManager[None]:
+    """A pass over the tokens from `start` up to `n_tokens`, those before in a cache: row i does not see `spans[i]`."""
+    return intercepting(model.model, _Hiding(_hidden(n_tokens, start, spans), heads), cached=True)
 
 
 def _hidden(n_tokens: int, start: int, spans: Sequence[Hidden]) -> Bool[Tensor, "span 1 query key"]:

@@ -17,6 +17,7 @@ from hf_analysis.measurement.request import Request
 from hf_analysis.measurement.store import fingerprint
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.traces import Trace, asked_of, put_together, require_distinct
+from hf_analysis.traces.hidden import written_without
 from hf_analysis.traces.measures import DEFAULT, Study, find_measure
 from hf_analysis.traces.sentences import sentence_table
 from hf_analysis.traces.tokens import TraceTokens, trace_tokens
@@ -103,7 +104,8 @@ def measure_traces(
 
     def measured(group: range) -> list[Measured]:
         tokens = study.traces[group.start]
-        return [Measured(problems[group.start], measured_rows(study, tokens, measures), _facts(tokens), None)]
+        table = measured_rows(study, tokens, measures)
+        return [Measured(problems[group.start], table, _facts(tokens, written_without(study, tokens, table)), None)]
 
     settings = {
         name: value for name, value in vars(study).items() if name not in ("model", "traces", "run", "seed", "keep")
@@ -117,10 +119,11 @@ def measure_traces(
     return collect(request, identity, groups, lambda missing: map(measured, missing), out, resume, progress)
 
 
-def _facts(tokens: TraceTokens) -> dict[str, Any]:
-    """What was read: the units with their spans, texts and tokens."""
+def _facts(tokens: TraceTokens, written: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was read: the units with their spans, texts and tokens; and what was written with a sentence hidden."""
     units = [{"span": unit.span, "text": unit.text, "start": unit.start, "end": unit.end} for unit in tokens.units]
     passage = {"condition": "trace", "text": tokens.trace.text, "target": tokens.trace.target, "units": units}
+    passage |= {"written": written} if written else {}
     n = len(tokens.ids)
     return {
         "forwarded_tokens": n, "unshared_tokens": n, "layout": "one trace at a time", "passages": [passage],

@@ -2,16 +2,14 @@
 
 The answer is the closing sentence "The answer is N.", whatever the trace itself writes: it can stand after any
 beginning. Early answering: after every sentence. A mistake: one number of one step changed, the later steps as they
-were. Filler: as many full stops. Swapped: another problem's steps. By log-probability and log-odds of N, and by
+were (the measure `continued` lets the model go on by itself). Filler: as many full stops. Swapped: another problem's steps. By log-probability and log-odds of N, and by
 whether greedy decoding writes it.
 """
-
-import random
 
 import pandas as pd
 import torch
 
-from hf_analysis.traces.changes import another, filler, reasoning_tokens, separator, with_mistake
+from hf_analysis.traces.changes import another, filler, mistakes, reasoning_tokens, separator
 from hf_analysis.traces.endings import Ending, EndingScores, after_beginnings, after_texts, ending_of, log_odds
 from hf_analysis.traces.measures import Study, register
 from hf_analysis.traces.tokens import TraceTokens
@@ -58,12 +56,7 @@ def _areas(study: Study, tokens: TraceTokens, early: pd.DataFrame) -> list[pd.Da
 
 def _changed(study: Study, tokens: TraceTokens, ending: Ending) -> list[pd.DataFrame]:
     """All traces with something else in the place of their reasoning, in passes of several rows."""
-    found: list[tuple[str, int, tuple[int, ...]]] = []
-    generator = random.Random(f"{study.seed} mistake {tokens.trace.id}")
-    for unit in tokens.reasoning:
-        wrong = with_mistake(study.model, tokens, unit, generator)
-        if wrong is not None:
-            found.append(("mistake", unit, reasoning_tokens(wrong)))
+    found = [("mistake", unit, reasoning_tokens(wrong)) for unit, wrong in mistakes(study, tokens)]
     found.append(("filler", -1, filler(study.model, tokens)))
     other = another(study, tokens)
     if other is not None:

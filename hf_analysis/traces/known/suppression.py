@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from hf_analysis.traces.measures import Study, register
-from hf_analysis.traces.suppression import Hidden, by_unit, control_span, suppressed_kl, without_usual
+from hf_analysis.traces.hidden import sentences_and_controls
+from hf_analysis.traces.suppression import by_unit, suppressed_kl, without_usual
 from hf_analysis.traces.tokens import TraceTokens
 from probes import rows
 
@@ -22,17 +23,9 @@ def suppression(tokens: TraceTokens, study: Study) -> pd.DataFrame:
     Condition `hidden`: the sentence itself. Condition `control`: the mean over draws of a random span of equal length
     next to it (`control_span`), in the place of the same `key`, where `query` lies behind both.
     """
-    behind = [i for i in tokens.reasoning if tokens.units[i].end < len(tokens.ids)]
-    sentences = [Hidden(tokens.units[i].start, tokens.units[i].end) for i in behind]
-    stream = study.stream(tokens, "control spans")
-    drawn = [
-        (n, control_span(one, len(tokens.ids) - 1, stream))
-        for _ in range(study.controls)
-        for n, one in enumerate(sentences)
-    ]
-    controls = [(n, span) for n, span in drawn if span is not None]
+    behind, sentences, controls = sentences_and_controls(study, tokens)
     spans = [*sentences, *(span for _, span in controls)]
-    kl = suppressed_kl(study.model, tokens.ids, spans, _chosen(study))
+    kl = suppressed_kl(study.model, tokens.ids, spans, study.head_mask)
     found = by_unit(kl, spans, tokens.units)
     own, others = found[: len(sentences)], found[len(sentences) :]
     tables = [_table(study, tokens, behind, own, "hidden")]
@@ -44,14 +37,6 @@ def suppression(tokens: TraceTokens, study: Study) -> pd.DataFrame:
                 instead[n] = others[place == n].mean(0)  # NaN unless behind every draw
         tables.append(_table(study, tokens, behind, instead.where(own.isfinite(), torch.nan), "control"))
     return rows.concat([table for pair in tables for table in pair])
-
-
-def _chosen(study: Study) -> Bool[Tensor, "layer head"] | None:
-    if study.heads is None:
-        return None
-    chosen = torch.zeros(study.model.n_layers, study.model.n_heads, dtype=torch.bool)
-    chosen[tuple(torch.tensor(study.heads).T)] = True
-    return chosen
 
 
 def _table(
