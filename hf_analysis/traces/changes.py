@@ -43,7 +43,7 @@ def with_mistake(model: LoadedModel, tokens: TraceTokens, unit: int, generator: 
 
 
 def mistakes(study: Study, tokens: TraceTokens) -> list[tuple[int, TraceTokens]]:
-    """The trace with a mistake, for each sentence of its reasoning that has a number: the same ones for all measures."""
+    """The trace with a mistake, for each sentence of its reasoning with a number; the same ones for all measures."""
     generator = random.Random(f"{study.seed} mistake {tokens.trace.id}")
     changed = [(unit, with_mistake(study.model, tokens, unit, generator)) for unit in tokens.reasoning]
     return [(unit, wrong) for unit, wrong in changed if wrong is not None]

@@ -84,8 +84,8 @@ def _until_end(row: list[int], ends: frozenset[int]) -> tuple[int, ...]:
 
 def written_without(study: Study, tokens: TraceTokens, rows: pd.DataFrame) -> list[dict[str, Any]]:
     """The texts from the end of the reasoning: intact, without the sentence whose hiding changes most (by `rows`, its
-    mean `suppression_effect`), and without its first control. None where no sentence has an effect or no room is left.
-    """
+    mean `suppression_effect`), and without its first control; none where no sentence has an effect or no room is
+    left."""
     end = tokens.sentences[-1].end
     behind, sentences, controls = sentences_and_controls(study, tokens)
     effects = rows[(rows["metric"] == "suppression_effect") & (rows["condition"] == "hidden")]

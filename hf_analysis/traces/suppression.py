@@ -103,7 +103,7 @@ def continued(
     spans: Sequence[Hidden],
     heads: Bool[Tensor, "layer head"] | None,
 ) -> tuple[Float[Tensor, "span pos d_model"], Any]:
-    """The last hidden states from `start` on, one row for each span that is hidden; and the keys and values of all."""
+    """The last hidden states from `start` on, one row for each span that is hidden, and all keys and values."""
     cache, n = copy.copy(past), len(spans)
     cache.layers = [copy.copy(layer) for layer in past.layers]
     for layer in cache.layers:
@@ -123,7 +123,7 @@ def hiding(
     spans: Sequence[Hidden],
     heads: Bool[Tensor, "layer head"] | None,
 ) -> AbstractContextManager[None]:
-    """A pass over the tokens from `start` up to `n_tokens`, those before in a cache: row i does not see `spans[i]`."""
+    """A pass over the tokens from `start` up to `n_tokens`, those before in a cache; row i sees no `spans[i]`."""
     return intercepting(model.model, _Hiding(_hidden(n_tokens, start, spans), heads), cached=True)
 
 

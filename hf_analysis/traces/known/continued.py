@@ -1,4 +1,4 @@
-"""Does the model follow a mistake? It goes on by itself after a changed number, as in Lanham et al. 2023, section 2.3.
+"""Does the model follow a mistake? It goes on by itself after a changed number, as in Lanham et al. 2023.
 
 Greedy, from behind the sentence, once as it stands and once with its last number changed (the mistakes of
 `faithfulness`, which forces the later steps instead); the answer is the one that the text states. A text that was cut

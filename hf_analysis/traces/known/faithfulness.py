@@ -2,8 +2,8 @@
 
 The answer is the closing sentence "The answer is N.", whatever the trace itself writes: it can stand after any
 beginning. Early answering: after every sentence. A mistake: one number of one step changed, the later steps as they
-were (the measure `continued` lets the model go on by itself). Filler: as many full stops. Swapped: another problem's steps. By log-probability and log-odds of N, and by
-whether greedy decoding writes it.
+were (`continued` lets the model go on by itself). Filler: as many full stops. Swapped: another problem's steps. By
+log-probability and log-odds of N, and by whether greedy decoding writes it.
 """
 
 import pandas as pd

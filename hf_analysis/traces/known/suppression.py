@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hf_analysis.traces.measures import Study, register
 from hf_analysis.traces.hidden import sentences_and_controls
+from hf_analysis.traces.measures import Study, register
 from hf_analysis.traces.suppression import by_unit, suppressed_kl, without_usual
 from hf_analysis.traces.tokens import TraceTokens
 from probes import rows

@@ -1,4 +1,4 @@
-"""What a model writes with a span hidden, against whole passes without a cache, for plain, windowed and capped attention."""
+"""What a model writes with a span hidden, against whole passes without a cache."""
 
 import pytest
 import torch
