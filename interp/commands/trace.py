@@ -25,12 +25,14 @@ from interp.cli import parse
 from interp.console import progress
 from interp.core.runs import check_directory, run_directory
 from interp.core.trace_summary import summary
+from interp.report.sources import TRACE_SUMMARY as SUMMARY
+from interp.report.trace_page import PAGE, write_trace_page
 from probes.attention.sentences import GAP
 from probes.base.atomic import write_json
 
 NOT_THE_RUN = ("out", "resume", "offline", "top")
 """Options that say where and how to measure, not what."""
-TRACES, SUMMARY = "traces.jsonl", "trace.json"
+TRACES = "traces.jsonl"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class TraceOptions:
     """Measure reasoning traces sentence by sentence: which sentence reads which, what hiding one changes, what the
     answer depends on. Any causal model, any length; no attention matrix is stored.
 
-    Every finished trace is on disk before the next begins; --resume goes on after a kill.
+    Every finished trace is on disk before the next begins; --resume goes on after a kill. trace.html shows it all.
     """
 
     out: Path
@@ -69,7 +71,8 @@ class TraceOptions:
     max_new_tokens: int = 1024
     """Where what the model writes is cut off."""
     measures: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = DEFAULT
-    """attention, suppression, faithfulness, resampling (slow: the model writes), and those of plug-ins."""
+    """attention, suppression, faithfulness; slow, for the model writes: resampling, continued (it goes on after a
+    mistake); and those of plug-ins."""
     gap: int = GAP
     """Attention counts as from afar between sentences at least so far apart."""
     rotations: int = 4
@@ -138,6 +141,7 @@ def main(arguments: Sequence[str]) -> None:
         found = summary(table, options.top)
         found["too_short_for_receiver_heads"] = sum(not long_enough(study, one) for one in tokens)
         write_json(options.out / SUMMARY, found)
+        write_trace_page(options.out)
     _print(options, found)
 
 
@@ -218,7 +222,7 @@ def _print(options: TraceOptions, found: dict[str, Any]) -> None:
         Console().print(table)
     else:
         print("nothing to summarise: an interval needs two traces that are not of one cluster")
-    print(f"rows, {SUMMARY} and {PASSAGES} are in {options.out}")
+    print(f"rows, {SUMMARY}, {PASSAGES} and {PAGE} are in {options.out}; open {options.out / PAGE} in a browser")
     print(
         "Each interval alone has its level. This describes this model on these traces, and is no verdict on a paper."
     )

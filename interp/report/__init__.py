@@ -4,6 +4,7 @@ sources           runs and published results             pretrained, tokens, toy
 board             a card for each claim, by paper        templates                escaping, of everything shown
 sections, forest  what is on a card: figures, plots      page                     everything put into one file
 errors            how often the judge would be wrong     ledger_pages, ledger_card  `results/` as Markdown
+traces            traces, sentence by sentence           trace_page               `trace.html`, of one run alone
 assets            page.html (the shell), claim.html (a claim), explorers, style sheets, scripts
 """
 

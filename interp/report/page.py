@@ -18,9 +18,13 @@ from interp.report.sections import worded
 from interp.report.sources import Run, measured_again, read_runs, read_severity
 from interp.report.templates import asset, rendered
 from interp.report.toy import toy_data
+from interp.report.traces import trace_data
 from probes.base.atomic import write_text
 
-SCRIPTS = ("page.js", "claims.js", "plots.js", "pretrained.js", "tokens.js", "closing.js", "toy.js", "start.js")
+SCRIPTS = (
+    "page.js", "claims.js", "plots.js", "pretrained.js", "tokens.js", "closing.js", "toy.js", "trace_parts.js",
+    "traces.js", "start.js",
+)  # fmt: skip
 """In this order, in one function: later ones use the names of earlier ones."""
 
 
@@ -41,13 +45,13 @@ def build(directories: Sequence[Path], results: Path = RESULTS) -> str:
     runs = read_runs(directories)
     severity = read_severity([*directories, results])
     found = cards(load_claims(), runs, severity)
-    data = {"pretrained": pretrained_data(runs), "toy": toy_data(runs)}
-    script = "(() => {\n'use strict';\n" + "\n".join(map(asset, SCRIPTS)) + "\n})();"
-    plotly = _plotly() if any(data.values()) else ""
+    data = {"pretrained": pretrained_data(runs), "toy": toy_data(runs), "traces": trace_data(runs)}
+    script = wrapped(SCRIPTS)
+    plotly = _plotly() if data["pretrained"] or data["toy"] else ""
     return rendered(
         "page.html",
-        policy=_policy(plotly, script),
-        css=Markup(asset("page.css")),
+        policy=policy(plotly, script),
+        css=Markup(asset("page.css") + asset("traces.css")),
         dark=Markup(asset("dark.css")),
         summary=_summary(found, data),
         papers=papers(found),
@@ -55,11 +59,17 @@ def build(directories: Sequence[Path], results: Path = RESULTS) -> str:
         marks=MARKS | PART_MARKS,
         has_pretrained=bool(data["pretrained"]),
         has_toy=bool(data["toy"]),
+        has_traces=bool(data["traces"]),
         measurements=_measurements(runs),
         data=Markup(script_json(data)),
         plotly=_compressed(plotly),
         script=Markup(script),
     )
+
+
+def wrapped(names: Sequence[str]) -> str:
+    """The scripts of a page in one function: nothing of them is seen outside."""
+    return "(() => {\n'use strict';\n" + "\n".join(map(asset, names)) + "\n})();"
 
 
 def _plotly() -> str:
@@ -73,7 +83,7 @@ def _compressed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii") if text else ""
 
 
-def _policy(*scripts: str) -> str:
+def policy(*scripts: str) -> str:
     """A content security policy: these scripts and no others, and nothing from anywhere else."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     sources = " ".join(f"'sha256-{digest}'" for digest in digests)
@@ -87,6 +97,7 @@ def _summary(found: Sequence[ClaimCard], data: dict[str, Any]) -> str:
         [_count(len(data["pretrained"]), "measurement") + " of pretrained models"] if data["pretrained"] else []
     )
     explored += [_count(len(data["toy"]), "toy run") + " to explore"] if data["toy"] else []
+    explored += [_count(len(data["traces"]), "run") + " of traces to read"] if data["traces"] else []
     return " ".join([*parts, *([", ".join(explored) + "."] if explored else [])])
 
 

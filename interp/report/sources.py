@@ -5,6 +5,7 @@ A run of a claim is shown as it was judged when it ended (verdicts.json), a publ
 are no verdict on any paper.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,9 @@ from interp.core.severity import Severity
 from probes import rows
 from probes.base.atomic import read_json
 
+TRACE_SUMMARY, PASSAGES = "trace.json", "passages.jsonl"
+"""What follows from the rows of traces, and their texts. The second as the measurement's store has it, which loads
+torch."""
 TOKEN_COLUMNS = ("problem", "condition", "layer", "head", "position", "token", "part", "value")
 LATER_TOKEN_COLUMNS = {"run": "", "statistic": "normalised_entropy"}
 """Columns that older tables of tokens do not have, and what they would say there."""
@@ -33,6 +37,16 @@ class Judged:
 
     claim: Claim
     record: Record
+
+
+@dataclass(frozen=True)
+class TraceFiles:
+    """What a run of `cotlens trace` wrote beside its rows."""
+
+    passages: Sequence[Mapping[str, Any]]
+    """Every trace: its text, its units, and what the model wrote with a sentence hidden."""
+    summary: Mapping[str, Any]
+    """What follows from the rows: receiver heads, estimates."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,8 @@ class Run:
     """None for a measurement."""
     figures: Sequence[Path] = ()
     """Published figures (SVG), the claim's own order first; those of a run are drawn from its rows."""
+    trace: TraceFiles | None = None
+    """Of a run of `cotlens trace`."""
 
 
 def read_runs(directories: Iterable[Path]) -> list[Run]:
@@ -103,6 +119,7 @@ def _read(directory: Path) -> Run:
         config=config,
         provenance=dict(record.get("provenance", {})),
         judged=_judged(directory, str(config["claim"]), table) if "claim" in config else None,
+        trace=_trace(directory) if config.get("command") == "trace" else None,
     )
 
 
@@ -181,6 +198,22 @@ def _record(directory: Path) -> dict[str, Any]:
             raise ValueError(f"{file} is damaged: {error}") from error
         return found if "config" in found else {"config": found}
     return {}
+
+
+def _trace(directory: Path) -> TraceFiles:
+    """The texts and the summary of a run of `cotlens trace`."""
+    again = f"cotlens trace --out {directory.name} --resume with the options of the run writes it again"
+    for file in (directory / TRACE_SUMMARY, directory / PASSAGES):
+        if not file.is_file():
+            raise ValueError(f"{directory} has rows of traces but no {file.name}; {again}")
+    try:
+        passages = [json.loads(line) for line in (directory / PASSAGES).read_text(encoding="ascii").splitlines()]
+        found = TraceFiles([one for one in passages if one["units"]], read_json(directory / TRACE_SUMMARY))
+        if not {"receiver_heads", "estimates", "agreement", "traces"} <= found.summary.keys():
+            raise TypeError(f"{TRACE_SUMMARY} lacks what a summary has")
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ValueError(f"the traces in {directory} are damaged: {type(error).__name__} {error}; {again}") from error
+    return found
 
 
 def _tokens(directory: Path) -> pd.DataFrame | None:

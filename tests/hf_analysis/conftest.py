@@ -3,12 +3,11 @@
 import os
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from hf_analysis.models.loading import LoadedModel, load_model
 from hf_analysis.text.problems import Problem
-from tests.hf_analysis.tiny_models import CONFIGS, VOCABULARY, build
+from tests.hf_analysis.tiny_models import CONFIGS, build, byte_tokenizer
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -20,13 +19,7 @@ def architecture(request) -> str:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> PreTrainedTokenizerFast:
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=["<end>"], initial_alphabet=alphabet)
-    bpe.train_from_iterator(["The answer is 12. She has 3 apples and buys 4 more apples."] * 4, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="<end>", pad_token="<end>", bos_token="<end>")
+    return byte_tokenizer()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE
 from transformers import (
     AutoModelForCausalLM,
@@ -76,3 +76,14 @@ def tokens(n_rows=2, n=24):
 def attention_modules(model) -> list[torch.nn.Module]:
     """The attention of every layer, in order, whatever the architecture calls it."""
     return [m for name, m in model.named_modules() if name.endswith(("self_attn", ".attn", ".attention"))]
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer of as many tokens."""
+    bpe = Tokenizer(BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=["<end>"], initial_alphabet=alphabet)
+    bpe.train_from_iterator(["The answer is 12. She has 3 apples and buys 4 more apples."] * 4, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="<end>", pad_token="<end>", bos_token="<end>")

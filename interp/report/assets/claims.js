@@ -33,13 +33,12 @@ function chooseConclusion(conclusion) {
   showClaims();
 }
 
-// Opens what the address names, with everything around it, even if a filter hides it. What follows a question mark is
-// a view of an explorer: #pretrained?layer=3&head=5.
+// Opens what the address names, with everything around it, even if a filter hides it; and the view of an explorer.
 function followAddress() {
-  const [id, view] = location.hash.slice(1).split("?");
+  const [id] = location.hash.slice(1).split("?");
   const target = by(decodeURIComponent(id));
   if (!target) return;
-  if (view) views[id]?.(new URLSearchParams(view));
+  followView();
   if (target.closest("[hidden]")) {
     by("search").value = "";
     by("paper-filter").value = "all";

@@ -35,6 +35,12 @@ function fill(select, pairs, preferred) {
 // What an explorer shows, as an address: `views` holds what each explorer does with such an address.
 const views = {};
 
+// Shows the view that follows the question mark of an address: #pretrained?layer=3&head=5.
+function followView() {
+  const [id, view] = location.hash.slice(1).split("?");
+  if (view) views[id]?.(new URLSearchParams(view));
+}
+
 // Chooses an option if there is such a one.
 function choose(select, value) {
   if ([...select.options].some((option) => option.value === String(value))) select.value = String(value);

@@ -19,13 +19,13 @@ async function loadPlotly() {
 }
 
 async function startExplorers() {
-  const explorers = [[data.pretrained, startPretrained, drawPretrained], [data.toy, startToy, drawToy]];
+  const explorers = [[data.pretrained, startPretrained, drawPretrained], [data.toy, startToy, drawToy], [data.traces, startTraces, drawTraces]];
   const wanted = explorers.filter(([sets]) => sets.length);
-  if (wanted.length) await loadPlotly();
+  if (data.pretrained.length || data.toy.length) await loadPlotly();
   const next = () => {
     if (!wanted.length) {
       document.documentElement.dataset.ready = "yes";
-      if (/^#(pretrained|toy|measurements)/.test(location.hash)) followAddress();  // plots have moved them, and know their views
+      if (/^#(pretrained|toy|traces|measurements)/.test(location.hash)) followAddress();  // plots have moved them, and know their views
       return;
     }
     const [, start, again] = wanted.shift();

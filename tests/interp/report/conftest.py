@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interp.report import write_report
-from tests.interp.report.browsing import ARGUMENTS, CHROMIUM
+from tests.interp.report.browsing import ARGUMENTS, CHROMIUM, opening
 from tests.interp.report.synthetic import entropy_run, toy_run
 
 
@@ -40,24 +40,5 @@ def browser() -> Iterator:
 @pytest.fixture
 def open_page(browser, page) -> Iterator:
     """Opens the report; afterwards nothing may have gone wrong in it, and nothing may have left it."""
-    contexts, complaints, requests = [], [], []
-
-    def opened(**options):
-        options.setdefault("viewport", {"width": 1280, "height": 900})
-        context = browser.new_context(reduced_motion="reduce", **options)  # no smooth scrolling to wait for
-        contexts.append(context)
-        context.set_default_timeout(120_000)  # a busy machine is no failure
-        tab = context.new_page()
-        tab.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.goto(page.as_uri())
-        tab.wait_for_selector("html[data-ready]")
-        return tab
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert {url for url in requests if not url.startswith(("data:", "blob:"))} == {page.as_uri()}
+    with opening(browser, page) as opened:
+        yield opened
