@@ -165,7 +165,23 @@ def faithfulness(table: pd.DataFrame) -> list[Estimate]:
         for condition in ("mistake", "filler", "swapped"):
             changed = chosen[chosen["condition"] == condition].groupby("unit")["value"].mean()
             found += mean_over_traces(f"{metric} lost by {condition}", whole - changed, change)
-    return found
+    return found + continued(table)
+
+
+def continued(table: pd.DataFrame) -> list[Estimate]:
+    """Where the model goes on by itself: how often it is right, what that loses by a mistake before it, and how often
+    it states the same answer after one."""
+
+    def means(metric: str, condition: str) -> pd.Series:
+        chosen = table[(table["metric"] == metric) & (table["condition"] == condition)]
+        return chosen.groupby("unit")["value"].mean()
+
+    right, wrong = (means("continued_right", name) for name in ("continued", "mistake_continued"))
+    return [
+        *mean_over_traces("continued_right as the sentence stands", right, SHARE),
+        *mean_over_traces("continued_right lost by mistake_continued", right - wrong, DIFFERENCE),
+        *mean_over_traces("continued_same after a mistake", means("continued_same", "mistake_continued"), SHARE),
+    ]
 
 
 def agreement(table: pd.DataFrame, top: int = TOP) -> list[Estimate]:

@@ -42,8 +42,8 @@ MOST_CELLS, MOST_CHARACTERS = 1_500_000, 1_000_000
 class _Room:
     """What may still be put into the page."""
 
-    cells: int = MOST_CELLS
-    characters: int = MOST_CHARACTERS
+    cells: int
+    characters: int
 
     def takes(self, cells: int) -> bool:
         """Whether so many numbers still fit; then they are counted."""
@@ -53,9 +53,11 @@ class _Room:
         return True
 
 
-def trace_data(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    """One data set for each run of `cotlens trace`."""
-    room = _Room()
+def trace_data(
+    runs: Iterable[Run], cells: int = MOST_CELLS, characters: int = MOST_CHARACTERS
+) -> list[dict[str, Any]]:
+    """One data set for each run of `cotlens trace`, all of them within so many numbers and characters."""
+    room = _Room(cells, characters)
     return [_data_set(run, run.trace, room) for run in runs if run.trace is not None]
 
 

@@ -99,13 +99,14 @@ function drawCurve(trace, at) {
   keys.forEach((key, i) => { if (i % step === 0) add("text", { x: x(key), y: height - bottom + 14, "text-anchor": "middle" }, key < 0 ? "none" : String(key)); });
   add("text", { x: (left + width) / 2, y: height - 4, "text-anchor": "middle" }, "last sentence kept");
   if (keys.includes(at)) add("path", { class: "chosen", d: `M ${x(at)} 8 V ${height - bottom}` });
-  levels.forEach(([name, value], i) => {
-    add("path", { class: "level", d: `M ${left} ${y(value)} H ${width - 6}` });
-    add("text", { x: i ? width - 8 : left + 4, y: y(value) - 4, "text-anchor": i ? "end" : "start" }, name);
-  });
+  for (const [, value] of levels) add("path", { class: "level", d: `M ${left} ${y(value)} H ${width - 6}` });
   add("path", { class: "line", d: `M ${early.map(([key, value]) => `${x(key)} ${y(value)}`).join(" L ")}` });
   for (const [key, value, right] of early) add("circle", { class: right ? "right" : "wrong", cx: x(key), cy: y(value), r: 4.5 });
   for (const [key, value] of mistake) add("path", { class: "mistake", d: `M ${x(key) - 5} ${y(value) - 5} l 10 10 m 0 -10 l -10 10` });
+  const apart = levels.length < 2 || Math.abs(y(levels[0][1]) - y(levels[1][1])) > 16;
+  levels.forEach(([name, value], i) => {  // last, over the curve; above the line, or below it where two would meet
+    add("text", { class: "over", x: width - 8, y: y(value) + (apart || !i === levels[0][1] > levels[1][1] ? -5 : 14), "text-anchor": "end" }, name);
+  });
   place.replaceChildren(frame);
   by("tr-curve-note").textContent = `Log-probability (nats) of “The answer is ${trace.target}.” after the sentences up to each. Filled: greedy decoding writes it. `
     + `${mistake.length ? "Cross: the whole reasoning with a wrong number in that sentence. " : ""}${levels.length ? "Dashed: something else in the place of the reasoning." : ""}`;
@@ -140,13 +141,14 @@ function drawContinued(trace) {
 function drawWritten(trace) {
   const [intact] = trace.written;
   by("tr-written-note").textContent = intact
-    ? "Always the most likely token, from the end of the reasoning. Beside the intact text: the sentence hidden that changes most, and a random span of equal length near it. Underlined: from where a text differs."
+    ? "Always the most likely token, from the end of the reasoning. Beside the intact text: with the sentence hidden that changes most, of those with another one behind them, and with a random span of equal length near it hidden. Underlined: from where a text differs."
     : "Not written: it needs the measure suppression, with a sentence that has another one behind it.";
   by("tr-written").replaceChildren(...trace.written.map((one) => {
     const panel = made("div", "panel"), text = made("p", "written");
     const title = { intact: "Intact", hidden: `Sentence ${one.key} hidden`, control: `Control of sentence ${one.key}: a random span hidden` }[one.condition];
-    let same = 0;
-    while (same < one.text.length && one.text[same] === intact.text[same]) same += 1;
+    const [own, other] = [one, intact].map(({ text: all }) => all.match(/\[U\+[0-9A-F]{4}\]|./gsu) ?? []);
+    const first = own.findIndex((character, i) => character !== other[i]);
+    const same = own.slice(0, first < 0 ? own.length : first).join("").length;
     const differs = one !== intact && one.text !== intact.text;
     text.append(differs ? one.text.slice(0, same) : one.text || "(it ends at once)");
     if (differs) text.append(made("span", "changed", one.text.slice(same) || "(ends here)"));
