@@ -70,6 +70,7 @@ def test_a_run_leaves_rows_texts_and_a_summary(run):
     assert "".join(unit["text"] for unit in texts[0]["units"][1:-1]) == "".join(SENTENCES).strip()
     found = json.loads((run / "trace.json").read_text())
     assert found["traces"] == 3
+    assert "Content-Security-Policy" in (run / "trace.html").read_text()
     assert len(found["receiver_heads"]) == 4
     names = {one["name"] for one in (*found["estimates"], *found["agreement"])}
     assert "suppression_beyond_control" in names
