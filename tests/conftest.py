@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")  # also for subprocesses
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # some machines announce AMX and cannot run it
@@ -33,6 +34,18 @@ def _no_lookup(host, *_, **__):
 for _name in ("connect", "connect_ex", "sendto", "bind"):
     setattr(socket.socket, _name, _guarded(_name))
 socket.getaddrinfo = _no_lookup
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory) -> Path:
+    """A small untrained model behind a real tokenizer, as a directory; not to be changed."""
+    from hf_analysis.models.loading import load_model, tiny_twin
+
+    path = tmp_path_factory.mktemp("tiny") / "model"
+    tiny = tiny_twin(load_model("builtin"), seed=0)
+    tiny.model.save_pretrained(path)
+    tiny.tokenizer.save_pretrained(path)
+    return path
 
 
 LONGEST = ("test_contracts", "test_kill", "test_notebooks", "test_ray_engine", "test_disk")

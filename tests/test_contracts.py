@@ -22,6 +22,7 @@ from interp.core.sweep import run_claim
 from interp.core.verdict import untestable
 from probes import rows
 from tests.golden import differences, processor, stored, summary
+from tests.smoke_runs import smoke_run as smoke_run_of
 from toy_models.parity.task import Parity
 from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, is_causal, load_tasks, register, task_class
 
@@ -239,7 +240,7 @@ def test_items_are_plain_unique_and_file_safe(claim, preset):
 def smoke_run(claim, tmp_path_factory):
     """The claim at smoke, run once."""
     out = tmp_path_factory.mktemp("claim") / "run"
-    return out, run_claim(claim, "smoke", out, workers=1)
+    return out, smoke_run_of(claim.id, tmp_path_factory, out)
 
 
 def files(directory) -> dict[str, bytes]:

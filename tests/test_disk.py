@@ -8,24 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from hf_analysis.models.loading import load_model, tiny_twin
-
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
 
 
 @pytest.fixture(scope="module")
-def attempts(tmp_path_factory):
+def attempts(tmp_path_factory, tiny_model):
     """What each command did on each disk (`tests/full_disk.py`)."""
-    disk, model = tmp_path_factory.mktemp("disk"), tmp_path_factory.mktemp("model")
+    disk = tmp_path_factory.mktemp("disk")
     allowed = subprocess.run(
         [*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", str(disk)], capture_output=True, text=True, check=False
     )
     if allowed.returncode:
         pytest.skip(f"this machine lets nobody mount a small disk: {allowed.stderr.strip()}")
-    tiny = tiny_twin(load_model("builtin"), seed=0)
-    tiny.model.save_pretrained(model)
-    tiny.tokenizer.save_pretrained(model)
-    command = [*UNSHARE, sys.executable, "-m", "tests.full_disk", str(disk), str(model)]
+    command = [*UNSHARE, sys.executable, "-m", "tests.full_disk", str(disk), str(tiny_model)]
     done = subprocess.run(
         command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=300, check=False
     )

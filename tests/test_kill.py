@@ -11,8 +11,6 @@ import pandas as pd
 import pytest
 from safetensors import safe_open
 
-from hf_analysis.models.loading import load_model, tiny_twin
-
 KILLS = 20
 """Of each command."""
 HERE = Path(__file__).parent
@@ -45,16 +43,6 @@ def zygote():
     started = Zygote()
     yield started
     started.close()
-
-
-@pytest.fixture(scope="module")
-def tiny_model(tmp_path_factory) -> Path:
-    """A small untrained model behind a real tokenizer, as a directory."""
-    path = tmp_path_factory.mktemp("model")
-    tiny = tiny_twin(load_model("builtin"), seed=0)
-    tiny.model.save_pretrained(path)
-    tiny.tokenizer.save_pretrained(path)
-    return path
 
 
 def commands(tiny_model: Path) -> dict[str, list[str]]:

@@ -87,6 +87,8 @@ class Declaration:
 
 def declaration(claim: Claim, preset_name: str, preset: Preset, results: Path) -> Declaration | None:
     """The declaration that covers a run started now; None if there is none, it is not committed, or it differs."""
+    if not (results / "protocols" / claim.id).is_dir():
+        return None  # and no second spent on hashing all code
     digest = protocol(claim, preset_name, preset)["hash"]
     file = protocol_file(results, claim.id, digest)
     if not file.is_file() or read_json(file).get("hash") != digest:

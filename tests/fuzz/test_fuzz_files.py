@@ -1,13 +1,14 @@
 """Every kind of file that is read, damaged: refused with its name or read as something valid; nothing is spoiled."""
 
 import json
+import shutil
 
 import pytest
 import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hf_analysis.models.loading import load_model, tiny_twin
+from hf_analysis.models.loading import load_model
 from hf_analysis.text.problems import load_problems
 from interp.cli import main
 from interp.core.ledger import read_records
@@ -182,10 +183,8 @@ def test_a_training_run_with_a_damaged_checkpoint_is_refused_and_left_as_it_is(r
     resumes()
 
 
-def test_a_model_directory(cases, tmp_path):
-    tiny = tiny_twin(load_model("builtin"), seed=0)
-    tiny.model.save_pretrained(tmp_path)
-    tiny.tokenizer.save_pretrained(tmp_path)
+def test_a_model_directory(cases, tiny_model, tmp_path):
+    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "model.safetensors"
     whole = path.read_bytes()
     size = int.from_bytes(whole[:8], "little")

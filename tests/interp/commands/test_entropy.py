@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from hf_analysis.models.loading import load_model, tiny_twin
 from interp.cli import main
 from interp.core.effects import read_effects
 from interp.core.verdict import OUTCOMES
@@ -56,12 +55,9 @@ def test_an_effect_is_what_the_rows_say(run):
         assert (effect.estimate, effect.low, effect.high) == pytest.approx((differences.mean(), *t))
 
 
-def test_three_problems_on_random_weights_are_no_verdict_on_a_paper(tmp_path, capsys):
-    tiny = tiny_twin(load_model("builtin"), seed=0)
-    tiny.model.save_pretrained(tmp_path / "model")
-    tiny.tokenizer.save_pretrained(tmp_path / "model")
+def test_three_problems_on_random_weights_are_no_verdict_on_a_paper(tiny_model, tmp_path, capsys):
     out = tmp_path / "run"
-    assert main(["entropy", "--model", str(tmp_path / "model"), "--limit", "3", "--out", str(out)]) == 0
+    assert main(["entropy", "--model", str(tiny_model), "--limit", "3", "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert not any(outcome in said for outcome in OUTCOMES)
     assert said.endswith("A verdict on the paper's claim: cotlens claims run wen2024/fig6\n")
@@ -177,14 +173,11 @@ def test_paper_mode_compares_two_models(tmp_path, capsys):
     assert capsys.readouterr().out.endswith("cotlens claims run wen2024/fig6-model\n")
 
 
-def test_a_baseline_is_measured_next_to_the_model_and_every_effect_is_there_for_both(tmp_path, capsys):
-    tiny = tiny_twin(load_model("builtin"), seed=0)
-    tiny.model.save_pretrained(tmp_path / "model")
-    tiny.tokenizer.save_pretrained(tmp_path / "model")
+def test_a_baseline_is_measured_next_to_the_model_and_every_effect_is_there_for_both(tiny_model, tmp_path, capsys):
     arguments = ["--conditions", "no_cot", "cot_clean", "--limit", "6", "--metrics", "min", "length_matched_min"]
     options = ["--baseline", "permuted", "untrained", "--scopes", "answer", "final", "first", "window"]
     out = tmp_path / "x"
-    assert main(["entropy", "--model", str(tmp_path / "model"), *arguments, *options, "--out", str(out)]) == 0
+    assert main(["entropy", "--model", str(tiny_model), *arguments, *options, "--out", str(out)]) == 0
     table = rows.read(out / "rows.parquet")
     model = table["run"].iloc[0]
     runs = [model, f"permuted {model}", f"untrained {model}"]
@@ -221,13 +214,10 @@ def test_a_problem_that_cannot_be_measured_is_refused_before_any_is(tmp_path, ca
     assert not list((tmp_path / "x").glob("problems/*"))
 
 
-def test_a_table_with_columns_of_its_own_and_clusters(tmp_path, capsys):
-    tiny = tiny_twin(load_model("builtin"), seed=0)
-    tiny.model.save_pretrained(tmp_path / "model")
-    tiny.tokenizer.save_pretrained(tmp_path / "model")
+def test_a_table_with_columns_of_its_own_and_clusters(tiny_model, tmp_path, capsys):
     lines = [f"{i} and {i}?,Add them.,{2 * i},{'ab'[i % 2]}" for i in range(1, 5)]
     (tmp_path / "sums.csv").write_text("\n".join(["task,how,result,kind", *lines]))
-    words = ["entropy", "--model", str(tmp_path / "model"), "--data", str(tmp_path / "sums.csv"), "--metrics", "min"]
+    words = ["entropy", "--model", str(tiny_model), "--data", str(tmp_path / "sums.csv"), "--metrics", "min"]
     words += ["--conditions", "cot_clean", "prose_clean"]
     assert main([*words, "--out", str(tmp_path / "refused")]) == 2
     assert "sums.csv, line 2: 'question' must be a text" in (said := capsys.readouterr().err)
