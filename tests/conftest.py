@@ -1,5 +1,6 @@
 """What every test may rely on: one thread, no network, the same examples in every run."""
 
+import gc
 import os
 import socket
 from pathlib import Path
@@ -58,6 +59,11 @@ def pytest_collection_modifyitems(items) -> None:
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     place = {name: index for index, name in enumerate(LONGEST)}
     items.sort(key=lambda item: (place.get(item.path.stem, len(LONGEST)), item.path not in slow))
+
+
+def pytest_collection_finish() -> None:
+    """Sets aside all that the imports left: the garbage collector would look at it again and again."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

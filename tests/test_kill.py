@@ -48,7 +48,7 @@ def zygote():
 def commands(tiny_model: Path) -> dict[str, list[str]]:
     return {
         "train": [
-            "train", "parity", "--n", "10", "--k", "2", "--no-cot", "--d-model", "32", "--budget", "12000",
+            "train", "parity", "--n", "10", "--k", "2", "--no-cot", "--d-model", "32", "--budget", "6000",
             "--eval-every", "512", "--batch-size", "64", "--n-validation", "64", "--n-test", "64",
             "--no-stop-when-perfect", "--checkpoint-seconds", "0",
         ],

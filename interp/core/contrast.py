@@ -134,6 +134,11 @@ class Reading:
         self._layer, self._head, self._value = (rows[name].to_numpy() for name in ("layer", "head", "value"))
         self._found: dict[str, Values] = {}
 
+    @property
+    def units(self) -> pd.Index:
+        """Its problems, sorted."""
+        return pd.Index(self._units)
+
     def beside(self, other: Side) -> Values:
         """Its values for a comparison with `other`, which are those of that pair where a pair has its own."""
         against = other.condition if self.side.against is None else self.side.against

@@ -29,7 +29,7 @@ from interp.claims.wen2024._pretrained import (
     unit_of,
 )
 from interp.core.claim import Item
-from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, beyond, contrast
+from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, Reading, beyond, paired
 from interp.core.judging import DIFFERENCE, UNBOUNDED
 from interp.core.parts import NotMeasurable, Part, Unit
 from interp.statistics import Interval
@@ -119,15 +119,20 @@ def head_means(rows: pd.DataFrame) -> pd.DataFrame:
 
 def summary(rows: pd.DataFrame) -> dict[str, Contrast]:
     """By part, the two sides paired by problem, if both were measured; heads are kept apart in primary parts."""
-    found = {}
+    found, readings = {}, {}
     places = rows.groupby(["run", "condition", "metric", "scope"], sort=False).indices
     for key, of in COMPARISONS.items():
-        asked = [(side.run, side.condition, side.metric, side.scope) for side in (of.first, of.second)]
-        if all(place in places for place in asked):
-            both = concat([rows.iloc[places[place]] for place in asked])
-            both = both if of.primary else head_means(both)
-            if both["unit"].nunique() > 1:
-                found[key] = contrast(both, of.first, of.second)
+        sides = [(side, of.primary) for side in (of.first, of.second)]
+        asked = {read: (read[0].run, read[0].condition, read[0].metric, read[0].scope) for read in sides}
+        if not all(place in places for place in asked.values()):
+            continue
+        for (side, by_head), place in asked.items():
+            if (side, by_head) not in readings:  # many comparisons share a side
+                mine = rows.iloc[places[place]]
+                readings[side, by_head] = Reading(mine if by_head else head_means(mine), side)
+        first, second = (readings[read] for read in sides)
+        if len(first.units.union(second.units)) > 1:
+            found[key] = paired(first, second)
     for key, (ours, reference) in BEYOND.items():
         if ours in found and reference in found and (more := beyond(found[ours], found[reference])):
             found[key] = more

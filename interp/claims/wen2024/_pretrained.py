@@ -1,7 +1,9 @@
 """What do the claims about pretrained models share? Shards of problems, clusters of problems, intervals over them."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,11 +38,20 @@ CLUSTERED = (
 
 def load(name: str) -> "LoadedModel":
     """The model called `name`, or its tiny twin."""
-    from hf_analysis.models.loading import load_model, tiny_twin
+    from hf_analysis.models.loading import load_model
 
     if name.startswith(TINY):
-        return tiny_twin(load_model(name.removeprefix(TINY)), seed=0)
+        twin = _tiny(name.removeprefix(TINY))
+        return replace(twin, model=deepcopy(twin.model))  # an item may train its own
     return load_model(name)
+
+
+@cache
+def _tiny(name: str) -> "LoadedModel":
+    """The twin of `name`, kept: every item would read all weights of `name` for its tokenizer alone."""
+    from hf_analysis.models.loading import load_model, tiny_twin
+
+    return tiny_twin(load_model(name), seed=0)
 
 
 def some_problems(data: str, first: int, limit: int | None) -> list["Problem"]:

@@ -36,13 +36,14 @@ def _world(
                 factor = factors.get((problem, arm), np.inf if problem == "hard" else 1.0)
                 samples = free * budget * factor * np.exp(generator.normal(0, SPREAD, SEEDS))
                 samples = np.where(lost, np.inf, samples)
+                place = setting(n=20, k=k, arm=arm)
                 for seed, value in enumerate(samples):
                     metric = "sample_complexity" if value < budget else "censored_at"
                     for name, number in ((metric, min(value, budget)), ("entropy_min", ENTROPY[arm])):
                         columns["run"].append(f"{arm},{condition},{k},{seed}")
                         columns["unit"].append(str(seed))
                         columns["condition"].append(condition)
-                        columns["setting"].append(setting(n=20, k=k, arm=arm))
+                        columns["setting"].append(place)
                         columns["metric"].append(name)
                         columns["value"].append(number)
         return table(samples=1, **columns)

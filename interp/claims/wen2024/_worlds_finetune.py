@@ -70,10 +70,10 @@ _PASSAGES = [f"prose-{i:05d}" for i in range(1, N_PASSAGES + 1)]
 
 def _table(cells: Cells, units: list[str]) -> pd.DataFrame:
     sizes = [len(values) for values in cells.values()]
-    run, dose, metric, scope, text = (np.repeat(names, sizes) for names in zip(*cells))
+    run, _, metric, scope, text = (np.repeat(names, sizes) for names in zip(*cells))
     unit = [one for *_, of in cells for one in (_PASSAGES if of == "prose" else units)]
     values = np.concatenate(list(cells.values()))
-    settings = [setting(dose=int(one)) for one in dose]
+    settings = np.repeat([setting(dose=dose) for _, dose, *_ in cells], sizes)
     return table(run=run, setting=settings, metric=metric, scope=scope, condition=text, unit=unit, value=values)
 
 
