@@ -23,9 +23,11 @@ REUSED = {
     "04_length_generalisation": (
         "huang2025/fig1a", "huang2025/fig1b", "huang2025/fig2", "huang2025/fig6-7", "huang2025/what-matters",
     ),
+    "06_parity_in_one_gradient_step": ("kim2024/lemmas",),
+    "07_cot_against_icl": ("li2024/fig4", "li2024/thm1"),
 }  # fmt: skip
-"""Finished runs that a notebook finds, as it says that it may; the contract tests need the same ones. Notebooks with
-none here measure their claim themselves."""
+"""Finished runs that a notebook finds and resumes; the contract tests need the same ones. Notebooks with none here
+measure their claim themselves."""
 MACHINE = re.compile(r"(?<![\w.])/(?:tmp|root|home|work|Users|opt|usr|var)/")
 LARGEST = 1_500_000
 
