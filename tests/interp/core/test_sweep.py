@@ -58,6 +58,16 @@ def test_an_interrupted_sweep_resumes_to_the_same_files(claim, tiny, tmp_path, m
     assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
 
 
+def test_a_finished_sweep_is_resumed_without_work(claim, tiny, tmp_path, monkeypatch):
+    record, before = run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2)), files(tmp_path / "r")
+    monkeypatch.setattr(interp.core.engine, "measure_item", lambda *_: pytest.fail("an item was measured again"))
+    said = []
+    again = run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2), resume=True, report=said.append)
+    assert again == record
+    assert files(tmp_path / "r") == before
+    assert said == [f"{claim.id}: 2 of 2 items are done already"]
+
+
 def test_seeds_override_the_preset(claim, tiny, tmp_path):
     run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2))
     assert rows.read(tmp_path / "r" / "rows.parquet")["unit"].unique().tolist() == ["0", "1"]
