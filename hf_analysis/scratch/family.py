@@ -1,72 +1,69 @@
-"""Which word problems can a small model learn? Some templates of reasoning-gym's GSM-symbolic, with small numbers.
+"""Which word problems can a small model learn in minutes? Stories of gains and losses, with small numbers.
 
-A problem is a template and a stream; the stream of training problem i depends on the seed and on i alone, so that a
-run can go on anywhere. Held-out problems are held out by template and numbers: no training problem has the numbers of
-one of them in its question, whatever its names are.
+Someone has some things, and one to three events follow; the solution has a line for each. The stream of training
+problem i depends on the seed and on i alone, so that a run can go on anywhere. Held-out problems are held out by
+their solution: no training problem has the same numbers gained and lost in the same order, whatever its words are.
 """
 
-import re
-from collections.abc import Callable, Sequence
-from functools import cache
 from random import Random
-from typing import Any
 
-from hf_analysis.text.problems import CLUSTER, Problem
-from probes.base.lazy import collector_paused
+from hf_analysis.text.problems import Problem
 
-TEMPLATES = (10, 16, 24, 31, 39, 43, 48, 54, 57, 72)
-"""reasoning-gym's generators whose texts are short (questions and solutions of at most 61 words and marks each on
-average) and hold whole numbers of at most `LARGEST` only, in 200 draws of each."""
-LARGEST = 150
-_NUMBER = re.compile(r"\d+(?:[.,/]\d+)*")
+LARGEST, MOST_AT_ONCE, MOST_EVENTS = 20, 6, 3
+"""No number exceeds the first, no event gains or loses more than the second."""
+MOST_AT_FIRST = 12
+NAMES = (
+    "Ann", "Ben", "Cora", "Dan", "Eva", "Finn", "Gina", "Hugo", "Ida", "Jack", "Kira", "Leo", "Mia", "Nils", "Olga",
+    "Paul",
+)  # fmt: skip
+THINGS = ("apples", "books", "coins", "pens", "stamps", "shells", "cards", "marbles")
+VERBS = {"+": ("buys", "finds", "gets", "wins"), "-": ("loses", "sells", "drops", "spends")}
 
 
-def training_problem(seed: int, place: int) -> Problem | None:
-    """Problem `place` of a training run; None where the draw is not of the family."""
+def training_problem(seed: int, place: int) -> Problem:
+    """Problem `place` of a training run."""
     return _drawn(f"training {seed}", place)
 
 
 def held_out_problems(n: int, first: int = 0) -> list[Problem]:
-    """n problems, from number `first` on, of which no two have the same template and numbers."""
-    found: dict[tuple[str, ...], Problem] = {}
+    """n problems of two events or more, from number `first` on, of which no two have the same solution.
+
+    Those of one event are single additions, too few to hold many out.
+    """
+    found: dict[str, Problem] = {}
     place = 0
     while len(found) < first + n:
         problem = _drawn("held out", place)
-        if problem is not None:
-            found.setdefault(numbers_of(problem), problem)
+        if problem.solution.count("=") > 1:
+            found.setdefault(problem.solution, problem)
         place += 1
     return list(found.values())[first:]
-
-
-def numbers_of(problem: Problem) -> tuple[str, ...]:
-    """The template of a problem of the family and the numbers of its question: what holding out goes by."""
-    return (problem.id.partition(CLUSTER)[2], *_NUMBER.findall(problem.question))
 
 
 def texts_of_family(n: int) -> list[str]:
     """Questions and solutions of n draws, for a vocabulary."""
     drawn = (_drawn("vocabulary", place) for place in range(n))
-    return [f"{problem.question} {problem.solution}" for problem in drawn if problem is not None]
+    return [f"{problem.question} {problem.solution}" for problem in drawn]
 
 
-def _drawn(purpose: str, place: int) -> Problem | None:
+def _drawn(purpose: str, place: int) -> Problem:
     stream = Random(f"{purpose} {place}")
-    template = stream.choice(TEMPLATES)
-    entry = _generators()[template](stream, 1.0)
-    solution = entry["metadata"]["answer_cot"].strip()
-    if not _small(_NUMBER.findall(f"{entry['question']} {solution}")):
-        return None
-    identity = f"family-{purpose.replace(' ', '-')}-{place:07d}{CLUSTER}{template}"
-    return Problem(identity, entry["question"].strip(), solution, solution.rpartition("####")[2].strip())
+    name, things, has = stream.choice(NAMES), stream.choice(THINGS), stream.randint(1, MOST_AT_FIRST)
+    story, steps = [f"{name} has {has} {things}."], []
+    for _ in range(stream.randint(1, MOST_EVENTS)):
+        sign, change, then = _event(stream, has)
+        story.append(f"{name} {stream.choice(VERBS[sign])} {change}.")
+        steps.append(f"{has} {sign} {change} = {then}.")
+        has = then
+    question = " ".join([*story, f"How many {things} does {name} have?"])
+    identity = f"family-{purpose.replace(' ', '-')}-{place:07d}"
+    return Problem(identity, question, "\n".join([*steps, f"#### {has}"]), str(has))
 
 
-def _small(numbers: Sequence[str]) -> bool:
-    return all(number.isdecimal() and int(number) <= LARGEST for number in numbers)
-
-
-@cache
-def _generators() -> dict[int, Callable[[Random, float], dict[str, Any]]]:
-    with collector_paused():  # it imports all of its tasks
-        from reasoning_gym.arithmetic import GSMSymbolicDataset, GSMSymbolicDatasetConfig
-
-    return GSMSymbolicDataset(GSMSymbolicDatasetConfig(seed=0, size=1)).generators
+def _event(stream: Random, has: int) -> tuple[str, int, int]:
+    """A sign, a number and what there is then, which is neither negative nor large."""
+    while True:
+        sign, change = stream.choice("+-"), stream.randint(1, MOST_AT_ONCE)
+        then = has + change if sign == "+" else has - change
+        if 0 <= then <= LARGEST:
+            return sign, change, then

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from hf_analysis.models.loading import LoadedModel
-from hf_analysis.scratch.family import numbers_of, training_problem
+from hf_analysis.scratch.family import training_problem
 from hf_analysis.scratch.vocabulary import END, PAD, SPECIAL, START, family_tokenizer
 from hf_analysis.text.conditions import Context, find_condition, tokenise
 from hf_analysis.text.problems import Problem
@@ -34,16 +34,16 @@ class PretrainingConfig:
 
     seed: int = 0
     """Decides the initial weights and the problems."""
-    d_model: int = 256
-    n_layers: int = 5
-    n_heads: int = 8
-    d_mlp: int = 1_024
+    d_model: int = 128
+    n_layers: int = 4
+    n_heads: int = 4
+    d_mlp: int = 512
     context: int = 256
     """The longest text, in tokens."""
     tokens: int = 2_000_000
     """Forwarded tokens to train on, without padding."""
-    passages_per_step: int = 8
-    lr: float = 1e-3
+    passages_per_step: int = 16
+    lr: float = 2e-3
     warmup: int = 100
     """Steps."""
     max_norm: float = 1.0
@@ -88,8 +88,8 @@ class Pretraining:
     def __init__(self, condition: str, config: PretrainingConfig, held_out: Sequence[Problem]) -> None:
         self.config, self.loaded = config, fresh_model(config)
         self.condition, self.context = find_condition(condition), Context((), config.seed, self.loaded)
-        self.taken = {numbers_of(problem) for problem in held_out}
-        self.identity = {**asdict(config), "condition": condition, "held_out": sorted(map(list, self.taken))}
+        self.taken = {problem.solution for problem in held_out}
+        self.identity = {**asdict(config), "condition": condition, "held_out": sorted(self.taken)}
         self.weights = dict(self.loaded.model.named_parameters())
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=config.lr, betas=(0.9, 0.98))
         self.position = self.tokens = 0
@@ -154,7 +154,7 @@ class Pretraining:
         while len(texts) < self.config.passages_per_step:
             problem = training_problem(self.config.seed, self.position)
             self.position += 1
-            if problem is not None and numbers_of(problem) not in self.taken:
+            if problem.solution not in self.taken:
                 ids, _ = tokenise(self.loaded, self.condition(problem, self.context))
                 texts.append([*ids, SPECIAL.index(END)])
         longest = max(map(len, texts))

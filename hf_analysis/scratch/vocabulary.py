@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 PAD, UNKNOWN, START, END = SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 """Tokens 0 to 3."""
-DRAWS = 20_000
-"""Problems whose words are known; the tests meet no other word in thousands of further problems."""
+DRAWS = 2_000
+"""Problems whose words are known; the tests meet no other word in further problems."""
 _CLOSING = ("The", "answer", "is", ".", "####", *map(str, range(LARGEST + 1)))
 _PIECES = r"\d+|\w+|[^\w\s]"
 

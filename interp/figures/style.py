@@ -4,8 +4,8 @@ One style for the whole suite: colours of Okabe and Ito (distinguishable for col
 alone (line style or marker goes with it), units on every axis.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def save_figures(directory: Path, figures: Mapping[str, Figure], kinds: Sequence
         layout, canvas, dpi = figure.get_layout_engine(), figure.canvas, figure.dpi
         for kind in kinds:
             laid_out = kind != kinds[0]
-            with styled(), matplotlib.rc_context({"svg.hashsalt": "cotlens"}), _outlines_only():
+            with styled(), matplotlib.rc_context({"svg.hashsalt": "cotlens"}):
                 write_file(directory / f"{name}.{kind}", partial(_write, figure, kind, laid_out))
             figure.set_layout_engine("none")
         figure.set_layout_engine(layout or "none")
@@ -93,20 +93,6 @@ def _write(figure: Figure, kind: str, laid_out: bool, path: Path) -> None:
         getattr(get_registered_canvas_class(kind)(figure), f"print_{kind}")(path, metadata=METADATA[kind])
     else:
         figure.savefig(path, format=kind, metadata=METADATA[kind])
-
-
-@contextmanager
-def _outlines_only() -> Iterator[None]:
-    """Leaves tables for kerning and ligatures out of the fonts in a PDF: no reader of PDFs looks at them, and to find
-    which of them a figure's glyphs need takes a third of the time that a figure takes."""
-    from fontTools.subset import Options
-
-    before = Options._drop_tables_default
-    Options._drop_tables_default = [*before, "GDEF", "GPOS", "GSUB", "kern"]
-    try:
-        yield
-    finally:
-        Options._drop_tables_default = before
 
 
 def training_curves(rows: pd.DataFrame, title: str) -> Figure:

@@ -197,7 +197,7 @@ const keepTrace = () => history.replaceState(null, "", traceAddress());
 function showTraceView(view) {
   const named = (list, name) => list.findIndex((one) => name !== null && one === name);
   const run = named(data.traces.map((set) => set.name), view.get("run"));
-  if (run >= 0 && by("tr-run").value !== String(run)) { by("tr-run").value = String(run); chooseRun(); }
+  if (run >= 0 && by("tr-run").value !== String(run)) { by("tr-run").value = String(run); chooseTraceRun(); }
   const trace = named(traceSet().traces.map((one) => one.id), view.get("trace"));
   if (trace >= 0) { by("tr-trace").value = String(trace); chooseTrace(); }
   choose(by("tr-head"), view.get("head"));
@@ -207,7 +207,7 @@ function showTraceView(view) {
   drawTraces();
 }
 
-function chooseRun() {
+function chooseTraceRun() {
   const set = traceSet();
   fill(by("tr-trace"), set.traces.map((trace, i) => [i, trace.id]), 0);
   const first = set.receivers.map(({ layer, head }) => `${layer}.${head}`);
@@ -230,7 +230,7 @@ function chooseTrace() {
 
 function startTraces() {
   fill(by("tr-run"), data.traces.map((set, i) => [i, set.name]), 0);
-  by("tr-run").addEventListener("change", chooseRun);
+  by("tr-run").addEventListener("change", chooseTraceRun);
   by("tr-trace").addEventListener("change", chooseTrace);
   by("tr-controls").addEventListener("change", () => { drawTraces(); keepTrace(); });  // after the above
   const list = by("tr-sentences"), place = (event) => event.target.closest("li.unit");
@@ -246,6 +246,6 @@ function startTraces() {
   startMatrix();
   new ResizeObserver(() => drawCurrent(traceSet(), traceShown())).observe(by("tr-view"));
   views.traces = showTraceView;
-  chooseRun();
+  chooseTraceRun();
   drawTraces();
 }

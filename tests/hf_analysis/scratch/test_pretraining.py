@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from hf_analysis.scratch.family import held_out_problems, numbers_of, training_problem
+from hf_analysis.scratch.family import held_out_problems, training_problem
 from hf_analysis.scratch.pretraining import Pretraining, PretrainingConfig, fresh_model
 from hf_analysis.text.conditions import tokenise
 
@@ -24,12 +24,12 @@ def weights(training: Pretraining) -> torch.Tensor:
 
 def test_a_batch_has_the_loss_of_its_texts_one_by_one():
     """Padding on the right changes nothing, and no held-out problem is read."""
-    training, taken = run(), {numbers_of(problem) for problem in HELD_OUT}
+    training, taken = run(), {problem.solution for problem in HELD_OUT}
     texts, place = [], 0
     while len(texts) < SMALL.passages_per_step:
         problem = training_problem(SMALL.seed, place)
         place += 1
-        if problem is not None and numbers_of(problem) not in taken:
+        if problem.solution not in taken:
             ids, _ = tokenise(training.loaded, training.condition(problem, training.context))
             texts.append([*ids, training.loaded.tokenizer.eos_token_id])
     losses = []

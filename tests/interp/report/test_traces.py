@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from interp.report import write_report
+from interp.report.page import SCRIPTS
 from interp.report.sources import read_runs
+from interp.report.templates import asset
 from interp.report.trace_page import trace_page, write_trace_page
 from interp.report.traces import SMALLEST, trace_data
 from probes import rows
@@ -195,3 +197,14 @@ def test_the_report_has_a_section_of_them(browser, run, tmp_path):
         assert tab.url.split("#")[1].startswith("traces?run=")
         tab.click("#theme")
         assert tab.locator("#tr-sentences .current").count() == 1
+
+
+def test_no_two_scripts_of_the_report_use_one_name():
+    """They share one function: the later of two functions of a name would silently take the place of the earlier."""
+    names = [
+        name
+        for script in SCRIPTS
+        for name in re.findall(r"^(?:async )?(?:function|const|let) +(\w+)", asset(script), re.MULTILINE)
+    ]
+    assert len(names) > 50
+    assert len(names) == len(set(names))
