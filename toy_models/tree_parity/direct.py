@@ -21,7 +21,7 @@ Parameters = dict[str, Tensor]
 CHAIN = 8
 """Leaves of the theory model's tree: it writes seven nodes, whatever the number of secret bits."""
 WIDTH = 8
-"""Neurons of the perceptron; size of the transformer's residual stream."""
+"""Neurons of the perceptron and size of the transformer's residual stream, unless said otherwise."""
 HEADS = 2
 CHUNK = 4096
 """Inputs whose gradients are computed at once."""
@@ -32,16 +32,20 @@ class DirectModel:
     """A model that answers from the bits alone."""
 
     name: str
-    fresh: Callable[[int, torch.Generator], Parameters]
-    """Random initial parameters for d bits."""
+    draw: Callable[[int, int, torch.Generator], Parameters]
+    """Random initial parameters for d bits and a width, which only the perceptron and the transformer have."""
     answer: Callable[[Parameters, Float[Tensor, "input bit"]], Float[Tensor, "input"]]
+
+    def fresh(self, d: int, generator: torch.Generator, width: int = WIDTH) -> Parameters:
+        """Random initial parameters for d bits."""
+        return self.draw(d, width, generator)
 
 
 def _normal(generator: torch.Generator, *shape: int, scale: float) -> Tensor:
     return scale * torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
-def _theory(d: int, generator: torch.Generator) -> Parameters:
+def _theory(d: int, width: int, generator: torch.Generator) -> Parameters:
     """One matrix for each level of the tree, N(0, 1): at zero all nodes of a level are one and the same."""
     seen, found = d, {}
     for level in range(1, CHAIN.bit_length()):
@@ -57,11 +61,11 @@ def _theory_answer(weights: Parameters, bits: Float[Tensor, "input bit"]) -> Flo
     return values[:, -1]
 
 
-def _perceptron(d: int, generator: torch.Generator) -> Parameters:
+def _perceptron(d: int, width: int, generator: torch.Generator) -> Parameters:
     return {
-        "inner": _normal(generator, WIDTH, d, scale=(2 / d) ** 0.5),
-        "bias": _normal(generator, WIDTH, scale=1.0),
-        "outer": _normal(generator, WIDTH, scale=WIDTH**-0.5),
+        "inner": _normal(generator, width, d, scale=(2 / d) ** 0.5),
+        "bias": _normal(generator, width, scale=1.0),
+        "outer": _normal(generator, width, scale=width**-0.5),
         "offset": torch.zeros(1, dtype=torch.float64),
     }
 
@@ -71,35 +75,51 @@ def _perceptron_answer(weights: Parameters, bits: Float[Tensor, "input bit"]) ->
     return hidden @ weights["outer"] + weights["offset"]
 
 
-def _transformer(d: int, generator: torch.Generator) -> Parameters:
-    square = {name: _normal(generator, WIDTH, WIDTH, scale=WIDTH**-0.5) for name in ("query", "key", "value", "out")}
+def _transformer(d: int, width: int, generator: torch.Generator) -> Parameters:
+    if width % HEADS:
+        raise ValueError(f"the transformer has {HEADS} heads, which must divide its width, got {width}")
+    square = {name: _normal(generator, width, width, scale=width**-0.5) for name in ("query", "key", "value", "out")}
     return {
-        "embed": _normal(generator, WIDTH, scale=1.0),
-        "position": _normal(generator, d, WIDTH, scale=1.0),
+        "embed": _normal(generator, width, scale=1.0),
+        "position": _normal(generator, d, width, scale=1.0),
         **square,
-        "inner": _normal(generator, 2 * WIDTH, WIDTH, scale=WIDTH**-0.5),
-        "bias": torch.zeros(2 * WIDTH, dtype=torch.float64),
-        "outer": _normal(generator, WIDTH, 2 * WIDTH, scale=(2 * WIDTH) ** -0.5),
-        "read": _normal(generator, WIDTH, scale=WIDTH**-0.5),
+        "inner": _normal(generator, 2 * width, width, scale=width**-0.5),
+        "bias": torch.zeros(2 * width, dtype=torch.float64),
+        "outer": _normal(generator, width, 2 * width, scale=(2 * width) ** -0.5),
+        "read": _normal(generator, width, scale=width**-0.5),
     }
 
 
 def _transformer_answer(weights: Parameters, bits: Float[Tensor, "input bit"]) -> Float[Tensor, "input"]:
-    """Pre-norm, two heads; only the last position is computed beyond keys and values, since it alone is read."""
-    tokens = bits[..., None] * weights["embed"] + weights["position"]
-    normed = torch.nn.functional.layer_norm(tokens, (WIDTH,))
-    query, key, value = (normed @ weights[name].T for name in ("query", "key", "value"))
-    split = (HEADS, WIDTH // HEADS)
-    scores = torch.einsum("nhe,njhe->nhj", query[:, -1].unflatten(-1, split), key.unflatten(-1, split))
-    pattern = (scores / math.sqrt(split[1])).softmax(-1)
-    read = torch.einsum("nhj,njhe->nhe", pattern, value.unflatten(-1, split)).flatten(1)
-    stream = tokens[:, -1] + read @ weights["out"].T
-    normed = torch.nn.functional.layer_norm(stream, (WIDTH,))
+    """Pre-norm, two heads; only the last position is computed beyond keys and values, since it alone is read.
+
+    A position has two tokens, so that queries, keys and values are tables by bit, whatever the number of inputs.
+    """
+    width = len(weights["embed"])
+    split = (HEADS, width // HEADS)
+    values = torch.tensor([-1.0, 1.0], dtype=bits.dtype)
+    tokens = values[:, None, None] * weights["embed"] + weights["position"]  # [2 bit width]
+    normed = torch.nn.functional.layer_norm(tokens, (width,))
+    query, key, value = ((normed @ weights[name].T).unflatten(-1, split) for name in ("query", "key", "value"))
+    scores = torch.einsum("ahe,bjhe->abhj", query[:, -1], key) / math.sqrt(split[1])
+    fixed, by_query = _by_bit(scores)
+    last = bits[:, -1, None, None]
+    base, slope = (of_key + last * with_query for of_key, with_query in zip(_by_bit(fixed), _by_bit(by_query)))
+    pattern = (base + slope * bits[:, None]).softmax(-1)  # [input head bit]
+    base, slope = _by_bit(value)
+    read = torch.einsum("nhj,jhe->nhe", pattern, base) + torch.einsum("nhj,jhe->nhe", pattern * bits[:, None], slope)
+    stream = bits[:, -1:] * weights["embed"] + weights["position"][-1] + read.flatten(1) @ weights["out"].T
+    normed = torch.nn.functional.layer_norm(stream, (width,))
     hidden = torch.nn.functional.gelu(normed @ weights["inner"].T + weights["bias"])
     return (stream + hidden @ weights["outer"].T) @ weights["read"]
 
 
-def _one_parity(d: int, generator: torch.Generator) -> Parameters:
+def _by_bit(table: Float[Tensor, "2 *rest"]) -> tuple[Float[Tensor, "*rest"], Float[Tensor, "*rest"]]:
+    """A function of one bit, given at -1 and 1, as base + slope times the bit."""
+    return (table[0] + table[1]) / 2, (table[1] - table[0]) / 2
+
+
+def _one_parity(d: int, width: int, generator: torch.Generator) -> Parameters:
     """One weight; the parity it multiplies is that of the first d // 2 bits."""
     return {"weight": _normal(generator, 1, scale=1.0)}
 
@@ -138,9 +158,9 @@ def gradients(
     return torch.cat([part.reshape(len(bits), -1) for part in found.values()], 1)
 
 
-def stacked(model: DirectModel, d: int, generators: Sequence[torch.Generator]) -> Parameters:
+def stacked(model: DirectModel, d: int, generators: Sequence[torch.Generator], width: int = WIDTH) -> Parameters:
     """Fresh parameters of one model for each generator, in one batch."""
-    drawn = [model.fresh(d, generator) for generator in generators]
+    drawn = [model.fresh(d, generator, width) for generator in generators]
     return {name: torch.stack([one[name] for one in drawn]) for name in drawn[0]}
 
 

@@ -83,6 +83,11 @@ class Forest:
         """The weights before training: zero, so that attention is uniform."""
         return torch.zeros(self.n_seeds, self.n_nodes, self.n_keys, device=self.children.device)
 
+    def random_weights(self, generators: Sequence[torch.Generator]) -> Float[Tensor, "seed node key"]:
+        """Weights N(0, 1), one generator for each seed: at zero all nodes of a level are one and the same."""
+        shape, device = (self.n_nodes, self.n_keys), self.children.device
+        return torch.stack([torch.randn(shape, generator=g) for g in generators]).to(device)
+
     def grown(self, bits: Float[Tensor, "seed bit sample"]) -> Float[Tensor, "seed pos sample"]:
         """The bits and the true value of every node above them, at positions 0..d+k-2."""
         values = bits.new_empty(self.n_seeds, self.d + self.n_nodes, bits.shape[-1])

@@ -28,6 +28,19 @@ def forced_norm(
     return squared_norms(keys, slopes, pattern).sum(1).amax(-1).sqrt()
 
 
+def sparse_weights(forest: Forest, link: Link) -> Weights:
+    """Weights that read the two children alone, so unequally that two different values meet phi where it is steepest.
+
+    Lemmas 4 and 6 are for all weights: Gaussian ones spread attention, and hardly move phi from its flat middle.
+    """
+    means = torch.linspace(0, 1, 1001)[:-1]
+    steep = means[
+        link.value_and_slope(means)[1].abs().argmax()
+    ]  # attention (1 + z) / 2 and (1 - z) / 2 make a mean z
+    weights = torch.full_like(forest.no_weights(), -30.0).scatter(-1, forest.children, 0.0)
+    return weights.scatter(-1, forest.children[..., :1], math.log((1 + steep) / (1 - steep)))
+
+
 def forced_bound(k: int, link: Link) -> float:
     """2 |phi'| sqrt(k - 1), at the end of the proof of Lemma 4."""
     return 2 * link.steepest * math.sqrt(k - 1)

@@ -31,7 +31,8 @@ class TheoryTraining:
 
     algorithm: Algorithm = "one_update"
     """One update with the true chain given (Theorem 5); one level for each update (Theorem 7); or SGD, told the root
-    alone, every node of its own chain, every node with the true chain given, or as far as a filter lets through."""
+    alone (from random weights), every node of its own chain, every node with the true chain given, or as far as a
+    filter lets through."""
     eta: float = 1.5
     """Learning rate, in units of d^2; SGD's own, not in these units, is about 1e-2."""
     n: int = 131_072
@@ -108,6 +109,7 @@ def _loop(
         forest, training.algorithm, test, data, eta=training.eta, link=link, n_updates=training.n_updates,
         batch_size=training.batch_size, eval_every=training.eval_every, check=Filter(training.eps_0),
         n_augmented=task.d,
+        start=forest.random_weights([stream(seed, "weights")]) if training.algorithm == "direct" else None,
     )  # fmt: skip
     for at in run:
         if at.update:

@@ -49,6 +49,12 @@ def secrets(d: int, k: int) -> Int[Tensor, "secret"]:
     return numbers[((numbers[:, None] >> torch.arange(d)) & 1).sum(1) == k]
 
 
+def parity(bits: Float[Tensor, "seed input bit"], hidden: Int[Tensor, "seed"]) -> Float[Tensor, "seed input"]:
+    """The parity of every input, by the number of each seed's secret set."""
+    chosen = ((hidden[:, None] >> torch.arange(bits.shape[-1])) & 1).bool()
+    return torch.where(chosen[:, None], bits, 1.0).prod(-1)
+
+
 def input_shares(bits: Float[Tensor, "sample bit"]) -> Float[Tensor, "input"]:
     """The share of samples that each of the 2^d inputs has: the empirical distribution."""
     d = bits.shape[1]

@@ -100,16 +100,19 @@ def sgd(
     eval_every: int,
     check: Filter,
     n_augmented: int,
+    start: Weights | None = None,
 ) -> Iterator[Progress]:
     """SGD on fresh batches in one of the REGIMES, evaluated at the start and every `eval_every` updates.
 
-    All chains have the level mask, so that the regimes differ only in what they are told.
+    All chains have the level mask, so that the regimes differ only in what they are told. `start` are the first
+    weights, zero if None, as in the paper. From zero, told the root alone, all nodes of a level have one value and
+    one gradient for ever, so that no parity of four bits or more is ever reached: give `direct` random ones.
     """
     if regime not in REGIMES:
         raise ValueError(f"unknown regime {regime!r}; the regimes are {', '.join(REGIMES)}")
     device = forest.children.device
     shown = Sample.draw(forest.d, n_augmented, generators).to(device).values(0, n_augmented)
-    weights = forest.no_weights()
+    weights = forest.no_weights() if start is None else start
     for update in range(n_updates + 1):
         pattern = attention(weights, forest.visible("level"))
         opened = check.opened(weights, forest, shown, link) if regime == "filter" else None

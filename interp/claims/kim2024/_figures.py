@@ -29,8 +29,8 @@ CONDITION_STYLES: Mapping[str, dict[str, Any]] = {
     "complete": {"color": BLUE, "linestyle": "-", "marker": "o", "label": "filter and rounding"},
     "no_filter": {"color": VERMILION, "linestyle": "--", "marker": "s", "label": "no filter"},
     "no_rounding": {"color": ORANGE, "linestyle": "-.", "marker": "^", "label": "no rounding"},
-    "as_written": {"color": PURPLE, "linestyle": ":", "marker": "D", "label": "filter as written"},
-    "cascade": {"color": GREEN, "linestyle": "-", "marker": "v", "label": "filter that cascades"},
+    "below_one": {"color": PURPLE, "linestyle": ":", "marker": "D", "label": "eps_0 = 0.9"},
+    "cascade": {"color": GREEN, "linestyle": "-", "marker": "v", "label": "eps_0 = 0.9, cascading"},
     "noisy": {"color": SKY, "linestyle": "--", "marker": "o", "label": "erring oracle"},
 }
 

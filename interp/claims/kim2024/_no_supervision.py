@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ROOT_ONLY = {"direct": "theory model", "perceptron": "perceptron", "transformer": "transformer"}
 """Conditions that are told the root alone, with the model that each trains."""
+FEW = 2
+"""Secret bits that the root alone must be able to teach: what no model learned would say nothing about parity."""
 LEARNED, NOT_LEARNED = 0.05, 0.4
 """Losses of the root: below the first the task is learned, above the second it is not (0.5 for the answer 0)."""
 
@@ -28,7 +30,7 @@ class Summary:
     """What the parts read."""
 
     best: pd.DataFrame
-    """By condition (regime or model), d and seed: the `least` loss of the root after training over the step sizes
+    """By condition (regime or model), d, k and seed: the `least` loss of the root after training over the step sizes
     tried, and the `accuracy` there."""
     signals: pd.DataFrame
     """`signals` at the largest k."""
@@ -50,35 +52,35 @@ def trained(rows: pd.DataFrame) -> pd.DataFrame:
 
 def summary(rows: pd.DataFrame) -> Summary:
     """The best step size of every seed, and the gradient at the largest k."""
-    found = (
-        trained(rows).sort_values("loss", kind="stable").groupby(["condition", "d", "unit"], as_index=False).first()
-    )
+    index = ["condition", "d", "k", "unit"]
+    found = trained(rows).sort_values("loss", kind="stable").groupby(index, as_index=False).first()
     measured = signals(rows)
     return Summary(found.rename(columns={"loss": "least"}), measured[measured["k"] == measured["k"].max()])
 
 
 def parts(preset: "NoSupervision") -> list[Part]:
     """The root alone teaches no model, every node does; where the own chain is learned; and the gradient's signal."""
-    d = preset.d
+    d, k = preset.d, preset.k
     return [
         Part(
             key="direct",
-            name="root only: not learned by any model at any step size tried",
+            name=f"root only: not learned by any of three models at any step size tried (d={d}, k={k})",
             role="paper",
             source="Theorem 2 and its remark: 'with high probability'; abstract (1)",
             primary=True,
             quantity=f"share of seeds whose root has a loss above {NOT_LEARNED:g} after training at every step size "
             "(0 if solved, 0.5 for the answer 0), least over models",
-            estimate=share_untaught,
+            estimate=partial(share_untaught, d=d, k=k),
             direction="above",
             threshold=HIGH_PROBABILITY,
             why=WHY_HIGH_PROBABILITY,
             unit="seeds",
-            note=_untaught_note,
+            note=partial(_untaught_note, d=d, k=k),
         ),
+        _few_part(d),
         _learned_part("teacher_forcing", "teacher forcing", d, "section 3.2, Theorem 5; abstract (2)"),
         _learned_part("filter", "own chain with filter", d, "section 3.3, Theorem 7; abstract (3)"),
-        _separation_part(d),
+        _separation_part(d, k),
         *(
             _chain_part(run.d, run.k, learned=run.d < preset.needs_filter)
             for run in preset.runs
@@ -105,7 +107,23 @@ def _learned_part(regime: str, words: str, d: int, source: str) -> Part:
     )
 
 
-def _separation_part(d: int) -> Part:
+def _few_part(d: int) -> Part:
+    return Part(
+        key="few",
+        name=f"root only: every model learns a parity of {FEW} bits, with the same samples and step sizes (d={d})",
+        role="control",
+        quantity=f"share of seeds whose root has a loss below {LEARNED:g} after training at some step size, at "
+        f"k={FEW}, least over models",
+        estimate=partial(share_few, d=d),
+        direction="above",
+        threshold=MOST,
+        why="a model that cannot learn from the root at all would fail for another reason; more often than not",
+        unit="seeds",
+        note=partial(_untaught_note, d=d, k=FEW),
+    )
+
+
+def _separation_part(d: int, k: int) -> Part:
     return Part(
         key="separation",
         name="teacher forcing learns what the root alone does not, at its best step size",
@@ -113,7 +131,7 @@ def _separation_part(d: int) -> Part:
         source="section 3.2: 'a strict separation'",
         quantity="share of seeds of the theory model that have learned with teacher forcing at one step size and not "
         "from the root alone at any",
-        estimate=partial(share_separated, d=d),
+        estimate=partial(share_separated, d=d, k=k),
         direction="above",
         threshold=MOST,
         why="the least that a separation can mean: it is there for most secrets, with as many samples",
@@ -176,10 +194,21 @@ def _of(summary: Summary, condition: str, d: int) -> pd.DataFrame:
     return best[(best["condition"] == condition) & (best["d"] == d)]
 
 
-def share_untaught(summary: Summary, level: float) -> Interval | NotMeasurable:
+def _root_only(summary: Summary, d: int, k: int) -> pd.DataFrame:
+    best = summary.best
+    return best[best["condition"].isin(ROOT_ONLY) & (best["d"] == d) & (best["k"] == k)]
+
+
+def share_untaught(summary: Summary, level: float, *, d: int, k: int) -> Interval | NotMeasurable:
     """The share of seeds that the root alone teaches nothing at any step size, at the model where it is smallest."""
-    runs = summary.best[summary.best["condition"].isin(ROOT_ONLY)]
-    return least_share(runs["least"] > NOT_LEARNED, runs.groupby(["condition", "d"]).ngroup(), level)
+    runs = _root_only(summary, d, k)
+    return least_share(runs["least"] > NOT_LEARNED, runs.groupby("condition").ngroup(), level)
+
+
+def share_few(summary: Summary, level: float, *, d: int) -> Interval | NotMeasurable:
+    """The share of seeds that learn a parity of two bits from the root alone, at the model where it is smallest."""
+    runs = _root_only(summary, d, FEW)
+    return least_share(runs["least"] < LEARNED, runs.groupby("condition").ngroup(), level)
 
 
 def share_learned(summary: Summary, level: float, *, regime: str, d: int) -> Interval | NotMeasurable:
@@ -192,9 +221,11 @@ def share_not_learned(summary: Summary, level: float, *, regime: str, d: int) ->
     return share_of(_of(summary, regime, d)["least"] > NOT_LEARNED, level)
 
 
-def share_separated(summary: Summary, level: float, *, d: int) -> Interval | NotMeasurable:
+def share_separated(summary: Summary, level: float, *, d: int, k: int) -> Interval | NotMeasurable:
     """The share of seeds that have learned with teacher forcing, and nothing from the root alone at any step size."""
-    forced, alone = (_of(summary, regime, d).set_index("unit")["least"] for regime in ("teacher_forcing", "direct"))
+    forced = _of(summary, "teacher_forcing", d).set_index("unit")["least"]
+    told = _root_only(summary, d, k)
+    alone = told[told["condition"] == "direct"].set_index("unit")["least"]
     return share_of((forced < LEARNED) & (alone.reindex(forced.index) > NOT_LEARNED), level)
 
 
@@ -216,12 +247,11 @@ def _reached(summary: Summary, regime: str, d: int) -> str:
     )
 
 
-def _untaught_note(summary: Summary) -> str:
-    runs = summary.best[summary.best["condition"].isin(ROOT_ONLY)]
+def _untaught_note(summary: Summary, d: int, k: int) -> str:
     return "; ".join(
-        f"{ROOT_ONLY[condition]} at d={d}: least loss {found['least'].min():.3f}, accuracy at most "
-        f"{found['accuracy'].max():.3f}"
-        for (condition, d), found in runs.groupby(["condition", "d"])
+        f"{ROOT_ONLY[condition]}: loss {found['least'].min():.3f} to {found['least'].max():.3f} in {len(found)} "
+        f"seeds, accuracy at most {found['accuracy'].max():.3f}"
+        for condition, found in _root_only(summary, d, k).groupby("condition")
     )
 
 

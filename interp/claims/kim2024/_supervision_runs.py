@@ -27,6 +27,7 @@ def train_theory(item: Item) -> pd.DataFrame:
         eval_every=p["eval_every"],
         check=Filter(p["eps_0"]),
         n_augmented=p["d"],
+        start=forest.random_weights(generators(p["seeds"], "weights")) if p["regime"] == "direct" else None,
     )
     return concat(
         table(metric=metric, value=values.tolist(), samples=at.update * p["batch_size"], **_labels(item, p["regime"]))
@@ -36,7 +37,7 @@ def train_theory(item: Item) -> pd.DataFrame:
 
 
 def train_other(item: Item) -> pd.DataFrame:
-    """Adam on fresh batches, told the root alone."""
+    """Adam on fresh batches in single precision, told the root alone."""
     import torch
 
     from toy_models.tree_parity.direct import Adam, find_direct_model, of_seed, stacked
@@ -45,8 +46,9 @@ def train_other(item: Item) -> pd.DataFrame:
 
     p, n = item.parameters, item.parameters["batch_size"]
     model, forest = find_direct_model(p["model"]), planted(p["d"], p["k"], p["seeds"])
-    training = Adam(stacked(model, p["d"], generators(p["seeds"], "weights")), p["eta"])
-    test = true_values(forest, p["seeds"], p["n_test"]).double()
+    fresh = stacked(model, p["d"], generators(p["seeds"], "weights"), p["width"])
+    training = Adam({name: values.float() for name, values in fresh.items()}, p["eta"])
+    test = true_values(forest, p["seeds"], p["n_test"])
     streams, tables = generators(p["seeds"], "train"), []
     for update in range(p["n_steps"] + 1):
         if update % p["eval_every"] == 0:
@@ -57,7 +59,7 @@ def train_other(item: Item) -> pd.DataFrame:
                 table(metric=metric, value=values.tolist(), samples=update * n, **_labels(item, p["model"]))
                 for metric, values in found
             ]
-        seen = forest.grown(Sample.draw(p["d"], n, streams).values(0, n)).double()
+        seen = forest.grown(Sample.draw(p["d"], n, streams).values(0, n))
         training.follow(model, seen[:, : p["d"]].transpose(1, 2), seen[:, -1])
     return concat(tables)
 
@@ -72,16 +74,13 @@ def _labels(item: Item, condition: str) -> dict:
 
 def measure_signal(item: Item) -> pd.DataFrame:
     """The gradient's signal-to-noise ratio at random weights, over all inputs."""
-    import torch
-
     from toy_models.tree_parity.forest import Sample
     from toy_models.tree_parity.links import LINKS
     from toy_models.tree_parity.signal import LOSSES, signal_to_noise
 
     p = item.parameters
     forest = planted(p["d"], p["k"], p["seeds"])
-    shape = (forest.n_nodes, forest.n_keys)
-    weights = torch.stack([torch.randn(shape, generator=g) for g in generators(p["seeds"], "weights")])
+    weights = forest.random_weights(generators(p["seeds"], "weights"))
     inputs = Sample.every_input(p["d"], forest.n_seeds)
     common = {
         "run": item.name, "unit": [str(seed) for seed in p["seeds"]], "setting": setting(d=p["d"], k=p["k"]),

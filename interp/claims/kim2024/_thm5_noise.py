@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.kim2024._parts import HIGH_PROBABILITY, WHY_HIGH_PROBABILITY, counted, grid_exponent, least_share
-from interp.claims.kim2024._runs import ACCURATE
+from interp.claims.kim2024._runs import ACCURATE, SUP_ERROR
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -20,23 +20,25 @@ KINDS = {
     "against": "errors against the signal",
     "aligned": "errors aligned with the sampled imbalance",
 }
-TOLERATED = 0.05
-"""The error, in units of 1/d^2, that must not change the result: at least a hundredth of the signal 2c (d/m)^2."""
+TOLERATED = 0.025
+"""The error, in units of 1/d^2, that must not change the result: a hundredth or so of the signal 2c (d/m)^2."""
 EXPONENT, HALF_A_POWER = -2.0, 0.5
 """The power of d that the signal has, and how far from it a breaking point may scale."""
 
 
 def outcomes(rows: pd.DataFrame) -> pd.DataFrame:
-    """By kind, size, error and seed: whether the step succeeded."""
-    found = with_settings(rows[rows["metric"] == "accuracy"])
-    return found.assign(success=found["value"] >= ACCURATE)
+    """By kind, size, error and seed: whether it succeeded, as in kim2024/thm5: right signs, a small error."""
+    found = with_settings(rows[rows["metric"].isin(["accuracy", "sup_error"])])
+    index = ["condition", "d", "k", "n", "error", "unit"]
+    found = found.pivot(index=index, columns="metric", values="value").reset_index()
+    return found.assign(success=(found["accuracy"] >= ACCURATE) & (found["sup_error"] < SUP_ERROR))
 
 
 def breaking_points(found: pd.DataFrame) -> pd.DataFrame:
     """By kind, d and seed: the smallest `error` at which it fails, and as `size`, in units of 1; 0 if it needs none.
 
-    `censored` if it never fails, `capped` if it fails at the smallest error of the grid, `unharmed` if it succeeds
-    at every error up to TOLERATED and without any.
+    `tolerated_error` is the root's largest error at TOLERATED. `censored` if it never fails, `capped` if it fails at
+    the smallest error of the grid, `unharmed` if it succeeds at every error up to TOLERATED and without any.
     """
     failed = ~found["success"]
     by_seed = found.assign(
@@ -46,6 +48,8 @@ def breaking_points(found: pd.DataFrame) -> pd.DataFrame:
     ).groupby(["condition", "d", "unit"])
     points = by_seed["error"].min().to_frame()
     points = points.assign(largest=by_seed["largest"].max(), unharmed=by_seed["unharmed"].min()).reset_index()
+    tolerated = found[found["error"] == TOLERATED].set_index(["condition", "d", "unit"])["sup_error"]
+    points = points.join(tolerated.rename("tolerated_error"), on=["condition", "d", "unit"])
     censored = np.isinf(points["error"])
     error = points["error"].where(~censored, points["largest"])
     smallest = found["error"].where(found["error"] > 0).min()
@@ -113,7 +117,9 @@ def _broken(points: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 def _unharmed(points: pd.DataFrame, kind: str) -> str:
     runs = points[points["condition"] == kind]
-    return counted(runs["unharmed"], runs["d"])
+    medians = runs.groupby("d")["tolerated_error"].median()
+    errors = ", ".join(f"{error:.2g} at d={d}" for d, error in medians.items())
+    return f"{counted(runs['unharmed'], runs['d'])}; largest error of the root at {TOLERATED:g}/d^2 (median) {errors}"
 
 
 def _medians(points: pd.DataFrame, kind: str) -> str:

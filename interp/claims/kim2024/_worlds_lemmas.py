@@ -27,12 +27,19 @@ def lemma_worlds(preset: "Lemmas") -> tuple[World, ...]:
             dict.fromkeys(every, False),
             lemma_rows(preset, held=HIGH_PROBABILITY, power=-EPS / 8),
         ),
+        World(
+            "the bounds fail at the largest size only",
+            dict.fromkeys(STATEMENTS, False),
+            lemma_rows(preset, held=0.999, power=-0.5, largest=0.5),
+        ),
         World("as the lemmas have it", dict.fromkeys(every, True), lemma_rows(preset, held=0.999, power=-0.5)),
     )
 
 
-def lemma_rows(preset: "Lemmas", *, held: float, power: float) -> Callable[[np.random.Generator], pd.DataFrame]:
-    """Rows in which a seed, or a size of Lemma 8, keeps to its bound with probability `held`."""
+def lemma_rows(
+    preset: "Lemmas", *, held: float, power: float, largest: float | None = None
+) -> Callable[[np.random.Generator], pd.DataFrame]:
+    """Rows in which a seed, or a size of Lemma 8, keeps to its bound with probability `held`, or `largest`."""
     sizes = [(d, k) for d in range(16, preset.largest_d + 1, 8) for k in (d // 2, d // 4)]
     cells = [(lemma, d, k) for lemma in STATEMENTS for d, k in preset.sizes]
     units = [str(seed) for seed in range(preset.seeds)]
@@ -50,10 +57,12 @@ def lemma_rows(preset: "Lemmas", *, held: float, power: float) -> Callable[[np.r
     columns["setting"] += [*np.repeat([setting(d=d, k=k, at=0) for d, k in preset.leading], preset.seeds)]
     columns["unit"] += units * len(preset.leading)
     columns["metric"] += ["beyond_leading"] * len(ds)
-    n_bounds = len(columns["unit"]) - len(ds)
+    top = max(d for d, _ in preset.sizes)
+    chances = [held if largest is None or d < top else largest for _, d, _ in cells]
+    share = np.array([*np.repeat(chances, preset.seeds), *[held] * len(sizes)])
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
-        bounded = np.where(generator.random(n_bounds) < held, 0.5, 1.5)
+        bounded = np.where(generator.random(len(share)) < share, 0.5, 1.5)
         beyond = 0.5 * ds**power * np.exp(generator.normal(0, SPREAD, len(ds)))
         return table(**columns, run="simulated", value=np.concatenate([bounded, beyond]))
 

@@ -25,7 +25,7 @@ def level_worlds(preset: "Thm7") -> tuple[World, ...]:
     conditions = [(size.d, condition) for size in preset.sizes for condition, _ in size.seeds]
     cascades = [f"cascade_d{d}" for d, condition in conditions if condition == "cascade"]
     ablations = [f"{condition}_d{d}" for d, condition in conditions if condition not in (*COMPLETE, "cascade")]
-    recipe = ("root", "on_time", "noisy", "induction")
+    recipe = ("root", "on_time", "noisy", "children_equal", "others_zero")
     return (
         World(
             "one seed in ten fails; half of the seeds need neither filter nor rounding, nor does the error fall",
@@ -33,6 +33,11 @@ def level_worlds(preset: "Thm7") -> tuple[World, ...]:
             level_rows(preset, solved=HIGH_PROBABILITY, without=MOST, cascade=MOST, power=0.0),
         ),
         World("levels open two at a time", {"root": True, "on_time": False}, level_rows(preset, pairs=True)),
+        World(
+            "the largest size fails half of the time",
+            dict.fromkeys(("root", "on_time", "children_equal", "others_zero"), False),
+            level_rows(preset, largest=MOST),
+        ),
         World("right signs, a large error", {"root": False, "on_time": True}, level_rows(preset, error=0.5)),
         World(
             "as the theorem has it",
@@ -46,6 +51,7 @@ def level_rows(
     preset: "Thm7",
     *,
     solved: float = 1.0,
+    largest: float | None = None,
     without: float = 0.0,
     cascade: float = 1.0,
     pairs: bool = False,
@@ -54,11 +60,13 @@ def level_rows(
 ) -> "Callable[[np.random.Generator], pd.DataFrame]":
     """Rows in which a seed has every level on time with probability `solved`, or `without` parts of the recipe.
 
-    A seed that fails never solves its top level, and its weights are not those of the induction. With `pairs`, even
-    levels are solved together with the odd ones below them. Errors scale as d^power.
+    `largest` is that probability at the largest d. A seed that fails never solves its top level, and its weights are
+    not those of the induction. With `pairs`, even levels are solved together with the odd ones below them. Errors
+    scale as d^power.
     """
     runs = [(size, condition, seeds) for size in preset.sizes for condition, seeds in size.seeds]
     chances = {"cascade": cascade, **dict.fromkeys(COMPLETE, solved)}
+    top_d, at_top = max(size.d for size in preset.sizes), solved if largest is None else largest
     tables = [_run_columns(size, condition, seeds) for size, condition, seeds in runs]
     columns = {name: np.concatenate([one[name] for one in tables]) for name in tables[0]}
 
@@ -66,14 +74,19 @@ def level_rows(
         values = []
         for size, condition, seeds in runs:
             top = size.k.bit_length() - 1
-            succeeds = generator.random(seeds) < chances.get(condition, without)
+            of_top = condition in COMPLETE and size.d == top_d
+            succeeds = generator.random(seeds) < (at_top if of_top else chances.get(condition, without))
             for update in range(top + 1):
                 for level in range(1, top + 1):
                     due = level - (level % 2 == 0) if pairs else level
                     reached = succeeds if level == top else np.ones(seeds, bool)
                     values.append(np.where(reached & (update >= due), 1.0, ACCURATE - 0.1))
             typical = error * (size.d / preset.sizes[0].d) ** power * np.exp(generator.normal(0, SPREAD, seeds))
-            values += [np.where(succeeds | (power == 0), typical, 1.0), np.where(succeeds, 1.0, 0.9), 0.0 * succeeds]
+            values += [
+                np.where(succeeds | (power == 0), typical, 1.0),
+                np.where(succeeds, 1.0, 0.9),
+                np.where(succeeds, 0.0, 1.0),
+            ]
         return table(**columns, scope="test", value=np.concatenate(values))
 
     return rows

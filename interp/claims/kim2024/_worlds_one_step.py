@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.kim2024._parts import HIGH_PROBABILITY
-from interp.claims.kim2024._thm5 import percent
+from interp.claims.kim2024._runs import SUP_ERROR
+from interp.claims.kim2024._thm5 import asked, percent
 from interp.claims.kim2024._thm5_noise import KINDS, TOLERATED
 from interp.core.claim import World
 from probes.rows import setting, table
@@ -30,11 +31,21 @@ def one_step_worlds(preset: "Thm5") -> tuple[World, ...]:
     errors = [f"error_{percent(law.eps)}" for law in preset.laws]
     return (
         World(
-            "one seed in ten fails, at every size, law, link and number of secret bits",
+            "a share at its threshold, at every size, law, link and number of secret bits",
             dict.fromkeys([*solved, "ks", "links"], False),
-            one_step_rows(preset, solved=HIGH_PROBABILITY),
+            one_step_rows(preset, solved=None),
         ),
-        World("one seed in five fails", dict.fromkeys(solved, False), one_step_rows(preset, solved=0.8)),
+        World("one seed in four fails", dict.fromkeys(solved, False), one_step_rows(preset, solved=0.75)),
+        World(
+            "the largest size fails half of the time",
+            dict.fromkeys(solved, False),
+            one_step_rows(preset, largest=0.5, power=-1.5),
+        ),
+        World(
+            "right signs, a large error",
+            dict.fromkeys([*solved, "ks", "links"], False),
+            one_step_rows(preset, error=0.2),
+        ),
         World(
             "all seeds are solved, and the error falls exactly as its bound",
             {**dict.fromkeys(solved, True), **dict.fromkeys(errors, False)},
@@ -48,8 +59,18 @@ def one_step_worlds(preset: "Thm5") -> tuple[World, ...]:
     )
 
 
-def one_step_rows(preset: "Thm5", *, solved: float = 1.0, power: float | None = None) -> Rows:
-    """Rows in which a share of seeds is solved; the errors of those fall as d^power, or as the bound's d^(-eps/8)."""
+def one_step_rows(
+    preset: "Thm5",
+    *,
+    solved: float | None = 1.0,
+    largest: float | None = None,
+    error: float = 0.005,
+    power: float | None = None,
+) -> Rows:
+    """Rows in which a share of seeds has right signs, None: that which is asked for, and another at the largest d.
+
+    Their errors fall as d^power, or as the bound's d^(-eps/8), from `error` at d = 64.
+    """
     middle = preset.laws[len(preset.laws) // 2]
     cells = [
         (cell, law)
@@ -64,12 +85,19 @@ def one_step_rows(preset: "Thm5", *, solved: float = 1.0, power: float | None = 
     columns = _columns(preset.seeds, places, ("accuracy", "sup_error"))
     links = np.tile(np.repeat([cell.link for cell, _ in cells], preset.seeds), 2)
     exponents = np.array([-law.eps / 8 if power is None else power for _, law in cells])
-    typical = 0.005 * (np.array([cell.d for cell, _ in cells]) / 64) ** exponents
+    ds = np.array([cell.d for cell, _ in cells])
+    typical = error * (ds / 64) ** exponents
+    smallest = min(cell.d for cell in preset.cells if cell.role == "size")
+    least = [asked(smallest, law.eps) if cell.role == "size" else HIGH_PROBABILITY for cell, law in cells]
+    share = np.array(least) if solved is None else np.full(len(cells), solved)
+    share = share if largest is None else np.where(ds == ds.max(), largest, share)
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
-        right = generator.random((len(cells), preset.seeds)) < solved
+        right = generator.random((len(cells), preset.seeds)) < share[:, None]
         errors = typical[:, None] * np.exp(generator.normal(0, ERRORS, right.shape))
-        values = [np.where(right, 1.0, 0.5), np.where(right, errors.clip(max=0.09), 2.0)]
+        limit = SUP_ERROR if error > SUP_ERROR else 0.0  # which side of the limit all errors are on
+        errors = errors.clip(min=limit, max=2.0 if limit else 0.9 * SUP_ERROR)
+        values = [np.where(right, 1.0, 0.5), np.where(right, errors, 2.0)]
         return table(**columns, run="simulated", condition=links, scope="test", value=_flat(values))
 
     return rows
@@ -84,6 +112,16 @@ def noise_worlds(preset: "Noise") -> tuple[World, ...]:
             dict.fromkeys(tolerated, False),
             noise_rows(preset, tolerated=HIGH_PROBABILITY),
         ),
+        World(
+            "the largest size fails half of the time at a small error",
+            dict.fromkeys(tolerated, False),
+            noise_rows(preset, largest=0.5),
+        ),
+        World(
+            "right signs, a large error, whatever the oracle",
+            dict.fromkeys(tolerated, False),
+            noise_rows(preset, error=2 * SUP_ERROR),
+        ),
         World("breaking points fall as d^-2.5", dict.fromkeys(scaling, False), noise_rows(preset, power=-0.5)),
         World("breaking points fall as d^-1.5", dict.fromkeys(scaling, False), noise_rows(preset, power=0.5)),
         World(
@@ -94,21 +132,32 @@ def noise_worlds(preset: "Noise") -> tuple[World, ...]:
     )
 
 
-def noise_rows(preset: "Noise", tolerated: float = 1.0, power: float = 0.0) -> Rows:
-    """Rows in which size d breaks at about half (d / mean d)^power in units of 1/d^2, or just below what is asked."""
+def noise_rows(
+    preset: "Noise",
+    tolerated: float = 1.0,
+    power: float = 0.0,
+    largest: float | None = None,
+    error: float = 0.1 * SUP_ERROR,
+) -> Rows:
+    """Rows in which size d breaks at about half (d / mean d)^power in units of 1/d^2, or just below what is asked.
+
+    `largest` is the share of seeds that bear a small error at the largest d; `error` that of the root at right signs.
+    """
     ds = np.array([d for d, _ in preset.sizes], dtype=float)
     errors = np.array([0.0, *sorted(preset.errors)])
     places = [setting(d=d, k=k, n=preset.n(d), error=error) for d, k in preset.sizes for error in errors]
-    columns = _columns(preset.seeds, places * len(KINDS), ("accuracy",))
-    conditions = np.repeat(list(KINDS), len(places) * preset.seeds)
+    columns = _columns(preset.seeds, places * len(KINDS), ("accuracy", "sup_error"))
+    conditions = np.tile(np.repeat(list(KINDS), len(places) * preset.seeds), 2)
+    share = np.where((ds == ds.max()) & (largest is not None), largest or 0.0, tolerated)
     typical = 0.8 * (ds / np.exp(np.log(ds).mean())) ** power
     shape = (len(KINDS), len(ds), 1, preset.seeds)
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
         limit = typical[:, None, None] * np.exp(generator.normal(0, SPREAD, shape))
-        limit = np.where(generator.random(shape) < tolerated, limit, 0.9 * TOLERATED)
+        limit = np.where(generator.random(shape) < share[:, None, None], limit, 0.9 * TOLERATED)
         right = errors[:, None] < limit
-        return table(**columns, run="simulated", condition=conditions, value=_flat([np.where(right, 1.0, 0.5)]))
+        values = [np.where(right, 1.0, 0.5), np.where(right, error, 2.0)]
+        return table(**columns, run="simulated", condition=conditions, value=_flat(values))
 
     return rows
 

@@ -14,7 +14,7 @@ from interp.core.claim import World
 from probes.rows import setting, table
 
 if TYPE_CHECKING:
-    from interp.claims.kim2024.thm2 import Thm2
+    from interp.claims.kim2024.thm2 import Asked, Thm2
 
 SPREAD = 1.0
 """Standard deviation over seeds of the log of a variance."""
@@ -26,33 +26,54 @@ def secret_worlds(preset: "Thm2") -> tuple[World, ...]:
     return (
         World(
             "the bounds hold on average: one seed in ten is beyond them at every size; a coin decides the rest",
-            {**dict.fromkeys((*primary, "correlation", "revealed"), False), "tight": False, "whole": False},
+            dict.fromkeys((*primary, "correlation", "revealed", "tight", "whole", "small", "exact"), False),
             secret_rows(preset, held=HIGH_PROBABILITY, rest=MOST),
         ),
         World(
-            "the variance falls as the number of secrets, which nearly all seeds keep to",
+            "the variance of one model falls as the number of secrets, which nearly all seeds keep to",
             {**dict.fromkeys(primary, True), "decay": False},
-            secret_rows(preset, exponent=-1.0),
+            secret_rows(preset, slowest=-1.0),
+        ),
+        World(
+            "the bounds fail at the largest size only",
+            dict.fromkeys(("population", "sample", "correlation"), False),
+            secret_rows(preset, largest=MOST),
         ),
         World(
             "as the theorem has it",
-            dict.fromkeys((*primary, "correlation", "revealed", "decay", "tight", "whole"), True),
+            dict.fromkeys((*primary, "correlation", "revealed", "decay", "tight", "whole", "small", "exact"), True),
             secret_rows(preset),
         ),
     )
 
 
 def secret_rows(
-    preset: "Thm2", *, held: float = 1.0, rest: float = 1.0, exponent: float = -1.6
+    preset: "Thm2",
+    *,
+    held: float = 1.0,
+    rest: float = 1.0,
+    largest: float | None = None,
+    exponent: float = -1.6,
+    slowest: float | None = None,
 ) -> Callable[[np.random.Generator], pd.DataFrame]:
     """Rows in which each seed keeps to each bound at each size with probability `held`, or `rest` beyond the paper.
 
-    Variances at k = d/2 and random weights fall as |P|^exponent from far below the bound. Each draw fills in values:
-    the other columns are made once.
+    `largest` is that probability at the first model and size with the largest d. Variances at k = d/2 and random
+    weights fall as |P|^exponent from far below the bound, those of the first model as |P|^slowest. Each draw fills in
+    values: the other columns are made once.
     """
-    cells = [cell for place in _places(preset) for cell in _spread_cells(preset, *place, rest, exponent)]
-    cells += [cell for model, d in preset.told for cell in _told_cells(preset, model, d)]
-    cells.append(_Cell("whole", "perceptron", _asked(preset.whole_d, preset.whole_d), 0, "loss", "rest"))
+    first, worst = preset.sizes[0][0], max(preset.sizes, key=lambda place: place[1])
+    cells = [
+        cell
+        for model, d, judged, seeds in _places(preset)
+        for cell in _spread_cells(
+            preset, model, d, judged, seeds,
+            by="largest" if judged and (model, d) == worst else "held",
+            exponent=exponent if slowest is None or model != first else slowest,
+        )
+    ]  # fmt: skip
+    cells += [cell for asked in preset.told for cell in _told_cells(asked)]
+    cells.append(_Cell("whole", preset.whole.model, _asked(preset.whole), 0, "loss", "rest"))
     counts = [cell.seeds or preset.seeds for cell in cells]
     columns = {
         "unit": np.concatenate([np.arange(n).astype(str) for n in counts]),
@@ -61,7 +82,7 @@ def secret_rows(
             for name in ("scope", "condition", "setting", "update", "metric")
         },
     }
-    chance = {"rest": rest, "held": held, "always": 1.0}
+    chance = {"rest": rest, "held": held, "largest": held if largest is None else largest, "always": 1.0}
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
         values = [
@@ -96,7 +117,7 @@ def _places(preset: "Thm2") -> list[tuple[str, int, int, int]]:
 
 
 def _spread_cells(
-    preset: "Thm2", model: str, d: int, judged: int, seeds: int, rest: float, exponent: float
+    preset: "Thm2", model: str, d: int, judged: int, seeds: int, *, by: str, exponent: float
 ) -> list[_Cell]:
     k, n = d // 2, d ** preset.powers[0]
     everywhere, samples = (setting(d=d, k=k, n=size, judged=judged) for size in (0, n))
@@ -104,24 +125,30 @@ def _spread_cells(
     first = ("rest", 0.99, 0.5) if model == "one_parity" else ("spread", typical, 0.0)
     cells = [
         (everywhere, 0, "variance", *first),
-        (everywhere, 1, "variance", "held", 0.5, 2.0),  # after training
-        (samples, 0, "variance", "held", 0.01, 2.0),
-        (samples, 0, "correlation", "held", 0.5, 2.0),
-        *((place, update, "bound", "always", 1.0, 1.0) for place, update in ((everywhere, 0), (everywhere, 1))),
-        (samples, 0, "bound", "always", 1.0, 1.0),
+        (everywhere, 1, "variance", by, 0.5, 2.0),  # after training
+        *((everywhere, update, "bound", "always", 1.0, 1.0) for update in (0, 1)),
     ]
+    on_samples = [
+        (samples, 0, "variance", by, 0.01, 2.0),
+        (samples, 0, "correlation", by, 0.5, 2.0),
+        (samples, 0, "bound", "always", 1.0, 1.0),
+        (samples, 0, "of_largest", "always", 0.4, 0.4),
+    ]
+    cells += on_samples if judged else []
     return [_Cell("secrets", model, *cell, seeds=seeds) for cell in cells]
 
 
-def _told_cells(preset: "Thm2", model: str, d: int) -> list[_Cell]:
+def _told_cells(asked: "Asked") -> list[_Cell]:
     values = {
         "revealed": ("held", 0.0, 0.5),
         "revealed_bound": ("always", 0.1, 0.1),
         "loss": ("held", 0.95, 0.3),
         "loss_bound": ("always", 0.6, 0.6),
+        "error_of_gradient": ("rest", 0.2, 2.0),
+        "exact": ("rest", 0.1, 1.0),
     }
-    return [_Cell("oracle", model, _asked(d, d // 2), 0, metric, *value) for metric, value in values.items()]
+    return [_Cell("oracle", asked.model, _asked(asked), 0, metric, *value) for metric, value in values.items()]
 
 
-def _asked(d: int, k: int) -> str:
-    return setting(d=d, k=k, rate=0.03, oracle=next(iter(ORACLES)), queries=20)
+def _asked(asked: "Asked") -> str:
+    return setting(d=asked.d, k=asked.k, rate=asked.rates[0], oracle=ORACLES[0], queries=asked.n_queries)

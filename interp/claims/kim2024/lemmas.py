@@ -1,8 +1,9 @@
 """kim2024, Lemmas 4, 6, 8, 9, 10 and the leading term: do the quantities of the proofs keep to their bounds?
 
-Each is measured beside the bound with the proof's own constants: gradients at random weights of several scales, which
-the lemmas say hold for all; correlations and means on random samples; the mean of all parities exactly, by a
-Krawtchouk polynomial; and what the first gradient has beyond its leading term, along n = 2 d^(5/2).
+Each is measured beside the bound with the proof's own constants: gradients at random weights of several scales and at
+sparse ones that put phi where it is steepest, where the lemmas say all; correlations and means on random samples; the
+mean of all parities exactly, by a Krawtchouk polynomial; and what the first gradient has beyond its leading term,
+along n = 2 d^(5/2).
 """
 
 from collections.abc import Mapping
@@ -88,8 +89,6 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
 
 
 def _bounds(item: Item) -> pd.DataFrame:
-    import torch
-
     from toy_models.tree_parity import lemmas
     from toy_models.tree_parity.forest import Sample
     from toy_models.tree_parity.links import find_link
@@ -105,14 +104,14 @@ def _bounds(item: Item) -> pd.DataFrame:
         ("lemma9", 0, lemmas.largest_interaction(forest, drawn) / lemmas.interaction_bound(d, many, PROBABILITY)),
         ("lemma10", 0, lemmas.largest_mean(forest, shown) / lemmas.mean_bound(d, many) + 9 * (1 - informative)),
     ]
-    random = torch.stack([torch.randn(forest.n_nodes, forest.n_keys, generator=g) for g in streams])
+    random = forest.random_weights(streams)
     for name in LINKS:
         link = find_link(name)
-        for scale in p["scales"]:
-            weights = scale * random
+        tried = {f"{scale:g}": scale * random for scale in p["scales"]}
+        for scale, weights in (tried | {"sparse": lemmas.sparse_weights(forest, link)}).items():
             forced = lemmas.forced_norm(weights, forest, drawn[..., :n], link) / lemmas.forced_bound(k, link)
             own = lemmas.chain_norm(weights, forest, drawn[:, :d, :n], link) / lemmas.chain_bound(k, link)
-            found += [("lemma4", f"{name}:{scale:g}", forced), ("lemma6", f"{name}:{scale:g}", own)]
+            found += [("lemma4", f"{name}:{scale}", forced), ("lemma6", f"{name}:{scale}", own)]
     units = [str(seed) for seed in p["seeds"]]
     return concat(
         table(
@@ -172,7 +171,7 @@ register(
         ),
         method=(
             "Each quantity is divided by the bound with the proof's own constants; a seed passes if it is at most 1 "
-            "at every link and scale of the weights. Shares of seeds have exact intervals, least over sizes. Lemma 8 "
+            "at every link and choice of weights. Shares of seeds have exact intervals, least over sizes. Lemma 8 "
             "is deterministic and checked at many (d, k). What the first gradient has beyond its leading term, the "
             "largest over all entries in units of 1/d^2, is fitted as a power of d by seed, along n = 2 d^(5/2)."
         ),
@@ -190,9 +189,10 @@ register(
             "gradient scaled as d to the power {leading} in units of 1/d^2, where the proof has at most -1/16."
         ),
         deviations=(
-            "Weights are random, N(0, s^2) for several s, where Lemmas 4 and 6 say all. Lemma 9 is taken at p = "
-            f"{PROBABILITY:g} and n = d^2, Lemma 10 at n' = d^2 and p = exp(-sqrt(d)). The leading term is "
-            "that of the quartic link."
+            "Weights are random, N(0, s^2) for several s, and sparse (every node reads its two children, so "
+            "unequally that phi is steepest where they differ), where Lemmas 4 and 6 say all. Lemma 9 is taken at p "
+            f"= {PROBABILITY:g} and n = d^2, Lemma 10 at n' = d^2 and p = exp(-sqrt(d)). The leading term is that of "
+            "the quartic link."
         ),
         clarity=(
             "The lemmas are theorems: a violation would be an error of ours or of theirs. Slips that do not "
@@ -200,6 +200,10 @@ register(
             "(the bound here has it mended); Lemma 10's proof counts 2^v inputs where there are d, and n' "
             "augmented inputs where its x^+ has n + n'. Lemma 8 is for k = Theta(d), but at k = d the mean of the "
             "one parity is +-1: see kim2024/thm2."
+        ),
+        history=(
+            "No run of this claim was published before. Sparse weights came in after a review: Gaussian ones are "
+            "benign, and stay far below the bounds of Lemmas 4 and 6."
         ),
         presets=PRESETS,
         items=items,

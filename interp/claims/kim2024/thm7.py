@@ -1,12 +1,12 @@
 """kim2024, Theorem 7: does end-to-end training with a filter solve one level of the tree at each update?
 
 log2 k updates are taken under six conditions: as described in the paper, with an oracle that errs, without the
-filter, without rounding, and with the filter at an eps_0 below 1, as the proof has it, once as written and once
-cascading. The paper's filter as written does not cascade for eps_0
-below 1 (see `toy_models.tree_parity.filter`), and at these sizes an untrained node's answers deviate by up to 1.7
-from -1, so that it may not even close the first time; the eps_0 used here is larger and cascades by itself. The proof
-asks for a step size that keeps every level's weights away from half-integers, because two children that round to
-different integers are driven apart by the next steps; a pilot on other seeds chooses it.
+filter, without rounding, and with the filter at an eps_0 below 1, once as it is and once made to cascade. The paper
+asks of eps_0 only that it be above O(d^(-1/2)). Below 1 its filter does not close what stands above a closed level
+(see `toy_models.tree_parity.filter`), and at these sizes an untrained node's answers deviate by up to 1.7 from -1, so
+that it may not even close the first time; an eps_0 in (1, 2), as used here, cascades by itself. The proof also asks
+for a step size that keeps every level's weights away from half-integers, because two children that round to different
+integers are driven apart by the next steps; a pilot on other seeds chooses it.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.kim2024._runs import ACCURATE, LINK, PILOT, SUP_ERROR, generators, planted, true_values
-from interp.claims.kim2024._thm7 import AS_WRITTEN, ERROR, parts, published, schedule, summary
+from interp.claims.kim2024._thm7 import BELOW_ONE, ERROR, parts, published, schedule, summary
 from interp.claims.kim2024._worlds_levels import level_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
 from probes.rows import concat, setting, table
@@ -56,7 +56,7 @@ class Thm7:
 
 
 def _conditions(complete: int, noisy: int, cascade: int, left_out: int) -> tuple[tuple[str, int], ...]:
-    others = tuple((condition, left_out) for condition in ("no_filter", "no_rounding", "as_written"))
+    others = tuple((condition, left_out) for condition in ("no_filter", "no_rounding", "below_one"))
     found = (("complete", complete), ("noisy", noisy), ("cascade", cascade), *others)
     return tuple((condition, seeds) for condition, seeds in found if seeds)
 
@@ -67,10 +67,10 @@ PRESETS = {
     ),
     "cpu": Thm7(
         (
-            Size(16, 8, 2**18, 1.8, _conditions(60, 60, 20, 20)),
-            Size(32, 16, 2**20, 1.7, _conditions(60, 0, 10, 6)),
+            Size(16, 8, 2**18, 1.8, _conditions(79, 79, 20, 20)),
+            Size(32, 16, 2**20, 1.7, _conditions(79, 0, 10, 6)),
         ),
-        n_pilot=2**18, pilots=4, n_test=1024, seeds=60, batch=10,
+        n_pilot=2**18, pilots=4, n_test=1024, seeds=79, batch=10,
     ),
     "paper": Thm7(
         (
@@ -115,8 +115,8 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     eta = clear_rate(planted(d, k, pilots), pilot, link, 1.2 * d**2, 2.4 * d**2)
     checks = {
         "no_filter": None,
-        "as_written": Filter(AS_WRITTEN),
-        "cascade": Filter(AS_WRITTEN, cascade=True),
+        "below_one": Filter(BELOW_ONE),
+        "cascade": Filter(BELOW_ONE, cascade=True),
     }
     forest = planted(d, k, seeds)
     updates = solve_levels(
@@ -179,7 +179,7 @@ register(
             "smoke": Scale("smaller", "a test of the code: (d, k) = (16, 8), two seeds"),
             "cpu": Scale(
                 "smaller",
-                "a theorem for large d, with constants of ours: d = 16 and 32, k = d/2, 60 seeds of what must hold "
+                "a theorem for large d, with constants of ours: d = 16 and 32, k = d/2, 79 seeds of what must hold "
                 "nearly always, 6 to 20 of what is left out",
             ),
             "paper": Scale(
@@ -191,7 +191,8 @@ register(
             "With filter and rounding log2 k updates solved the root in {root.estimate:.0%} of {root.n} seeds at the "
             "worst of the sizes, and every level became correct at its own update, neither sooner nor later, in "
             "{on_time.estimate:.0%}; with an oracle that errs against the sample {noisy.estimate:.0%} were solved. "
-            "The weights were as induction (11) of the proof has them in {induction.estimate:.0%}."
+            "The two children of every node had equal weights, as induction (11) of the proof has it, in "
+            "{children_equal.estimate:.0%}."
         ),
         deviations=(
             "The theorem leaves the constants open; these are ours: the piecewise link, eps_0 = 1.7 (1.8 at d = 16), "
@@ -202,25 +203,30 @@ register(
             "tests the code, not the claim."
         ),
         clarity=(
-            "The paper's filter needs eps_0 above O(d^(-1/2)) and, for its proof to go through, must close every "
-            "level above a closed one; as written it does not (zeros are not near -1). At these sizes eps_0 = "
-            f"{AS_WRITTEN:g} has a second fault: untrained nodes deviate by more, so that the first level may not "
-            "close at all; the cascading filter at the same eps_0 has the second fault alone. Induction (11) says "
-            "that weights on other positions than the children round to 0. Their gradient has a part of 4c/(m-1)^3, "
-            "which a step of order d^2 makes into a weight of order -c/d: it rounds to 0 only from d of about 50 on, "
-            "and is of one sign and nearly one size for all of them, so that attention does not mind. That the "
-            "filter is needed the paper argues and does not state as a theorem; rounding it calls a simplification. "
-            "n = d^(2+eps) has an eps of 2.5 and 2 here, so that the bound on the error, exp(-Omega(d^(eps/16))), is "
-            "nearly the same at both sizes: only an error below 0.1 is asked for, and its fall with d is ours."
+            "The paper asks eps_0 to be above O(d^(-1/2)), a lower limit, and its proof presumes that the filter "
+            "closes every level above a closed one. For that eps_0 must lie in (1, 2), which the paper does not say; "
+            "below 1 it does not cascade, since zeros are not that near to -1. The complete recipe here, at 1.7 and "
+            f"1.8, is the paper's filter. At these sizes eps_0 = {BELOW_ONE:g} has a second fault: untrained nodes "
+            "deviate by more, so that the first level may not close at all; made to cascade it has the second fault "
+            "alone. Induction (11) says that weights on other positions than the children round to 0. Their gradient "
+            "has a part of 4c/(m-1)^3, which a step of order d^2 makes into a weight of order -c/d: it rounds to 0 "
+            "only from d of about 50 on, and is of one sign and nearly one size for all of them, so that attention "
+            "does not mind; the part on them is ours. That the filter is needed the paper argues and does not state "
+            "as a theorem; rounding it calls a simplification. n = d^(2+eps) has an eps of 2.5 and 2 here, so that "
+            "the bound on the error, exp(-Omega(d^(eps/16))), is nearly the same at both sizes: only an error below "
+            "0.1 is asked for, and its fall with d is ours."
         ),
         history=(
-            "Until the parts were declared, a share counted as high if ten of ten seeds succeeded and as low if "
-            "none did (cut-offs of 0.65 and 0.35, which hold at n = 10 only), the error of the root was not judged, "
-            "and what is left out of the recipe counted like the theorem's own statements; ten seeds then could not "
-            "show a share above 0.9 and went up to d = 64. Rounding makes the two children of a node exactly equal, "
-            "and then they stay: a difference of 0.4 between them is blown up by the next steps of order d^2. In a "
-            "trial outside the suite the first closure was missing in four to seven of ten seeds as written. The "
-            "quartic link was tried with twelve seeds below 1000 before the piecewise one was kept."
+            "Until the parts were declared, a share counted as high if ten of ten seeds succeeded and as low if none "
+            "did (cut-offs of 0.65 and 0.35, which hold at n = 10 only), the error of the root was not judged, and "
+            "what is left out of the recipe counted like the theorem's own statements; ten seeds then could not show "
+            "a share above 0.9 and went up to d = 64. Rounding makes the two children of a node exactly equal, and "
+            "then they stay: a difference of 0.4 between them is blown up by the next steps of order d^2. In a trial "
+            "outside the suite the first closure was missing in four to seven of ten seeds at eps_0 = 0.9. That "
+            "condition was called the filter as written, which the complete recipe is too, and both halves of "
+            "induction (11) were one part of the paper's, until a review before the declared run; there were 60 "
+            "seeds, of which one might fail. The quartic link was tried with twelve seeds below 1000 before the "
+            "piecewise one was kept."
         ),
         presets=PRESETS,
         items=items,
