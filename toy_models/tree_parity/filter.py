@@ -4,7 +4,7 @@ The model also answers n' random inputs u without labels. A node whose answers a
 and if any node of the level below is such a node, the filter zeroes the whole level: iota_l is closed if
 max_i |u_j,i + 1| < eps_0 for any j of level l - 1.
 
-As written this does not cascade for eps_0 <= 1, though the proof needs it to. A zeroed node has distance 1 from -1,
+For eps_0 <= 1 this does not cascade, though the proof needs it to. A zeroed node has distance 1 from -1,
 so the level above a zeroed level passes ("which again activates the filter" holds of its mean, which is small, not
 of the zeros that the filter reads). That level computes from zeros and untrained -1s, whose constant part alone
 gives it a gradient of order 1/d, where the signal is of order 1/d^2: a step of order d^2 makes weights of order d

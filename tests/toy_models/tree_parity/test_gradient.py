@@ -141,7 +141,7 @@ class TestFilter:
         assert all(nodes[:, level].all(-1).eq(nodes[:, level].any(-1)).all() for level in self.trees.levels)
         return [[bool(row[level].all()) for level in self.trees.levels] for row in nodes]
 
-    def test_as_written_it_does_not_cascade(self):
+    def test_below_one_it_does_not_cascade(self):
         """Level 2 is zeroed, so level 3 finds a level at distance 1 from -1 and passes, contrary to the proof."""
         assert self.opened(eps_0=0.9) == [[True, False, True, False]] * 2
 
@@ -152,10 +152,10 @@ class TestFilter:
         weights = torch.zeros(1, trees.n_nodes, trees.n_keys)
         augmented = Sample.draw(d, d, generators(1)).values(0, d)
         sample = Sample.draw(d, 8192, generators(1))
-        as_written = Filter(0.9).opened(weights, trees, augmented, self.link)
+        below_one = Filter(0.9).opened(weights, trees, augmented, self.link)
         level_3, untrained = trees.levels[2], slice(d, d + d // 4)
-        assert as_written[:, level_3].all()
-        gradient = chain_gradient(weights, trees, sample, self.link, opened=as_written)
+        assert below_one[:, level_3].all()
+        gradient = chain_gradient(weights, trees, sample, self.link, opened=below_one)
         assert gradient[:, level_3, untrained].mean() < -0.5 / d
         closed = Filter(0.9, cascade=True).opened(weights, trees, augmented, self.link)
         assert chain_gradient(weights, trees, sample, self.link, opened=closed)[:, level_3].eq(0).all()

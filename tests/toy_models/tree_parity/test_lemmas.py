@@ -64,6 +64,23 @@ def test_lemmas_4_and_6_hold(link, scale):
     assert (lemmas.chain_norm(weights, forest, values[:, :9], link) <= lemmas.chain_bound(8, link)).all()
 
 
+@pytest.mark.parametrize("link", LINKS.values(), ids=lambda link: link.name)
+def test_sparse_weights_reach_the_closed_form_and_more_than_gaussian_ones(link):
+    """Masses a and 1 - a on +1 and -1: a gradient of |phi'(z)| sqrt(8) a (1 - a) with z = 2 a - 1."""
+    forest = trees(9, 2)
+    values = drawn(forest, 64)
+    found = lemmas.forced_norm(lemmas.sparse_weights(forest, link), forest, values, link)
+    means = torch.linspace(0, 1, 1001)
+    steep = means[link.value_and_slope(means)[1].abs().argmax()].item()
+    expected = link.steepest * 8**0.5 * (1 - steep**2) / 4
+    assert found.tolist() == pytest.approx([expected] * 2, rel=1e-2)
+    assert found.max() > lemmas.forced_norm(random_weights(forest), forest, values, link).median()
+    forest = trees(9, 8)
+    values, weights = drawn(forest, 64), lemmas.sparse_weights(trees(9, 8), link)
+    assert (lemmas.forced_norm(weights, forest, values, link) <= lemmas.forced_bound(8, link)).all()
+    assert (lemmas.chain_norm(weights, forest, values[:, :9], link) <= lemmas.chain_bound(8, link)).all()
+
+
 @pytest.mark.parametrize("k", [2, 3, 8])
 def test_the_mean_of_all_parities_is_that_of_enumerated_secrets(k):
     minus = (every_input(8) < 0).sum(1)

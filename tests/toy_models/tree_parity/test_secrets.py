@@ -22,6 +22,7 @@ from toy_models.tree_parity.secrets import (
     input_shares,
     loss_bound,
     mean_parity,
+    parity,
     population_bound,
     sample_bound,
     secrets,
@@ -127,6 +128,29 @@ def test_the_theory_model_is_the_chain_of_the_forest():
     assert torch.allclose(model.answer(weights, bits), chain[0, -1])
 
 
+@pytest.mark.parametrize("width", [8, 12])
+def test_the_transformer_by_tables_is_attention_over_tokens(width):
+    model, bits = find_direct_model("transformer"), every_input(6)
+    w = model.fresh(6, streams(1)[0], width)
+    tokens = bits[..., None] * w["embed"] + w["position"]
+    norm = torch.nn.LayerNorm(width, elementwise_affine=False, dtype=torch.float64)
+    query, key, value = (
+        (norm(tokens) @ w[name].T).unflatten(-1, (2, width // 2)).transpose(1, 2)
+        for name in ("query", "key", "value")
+    )
+    read = torch.nn.functional.scaled_dot_product_attention(query[:, :, -1:], key, value)[:, :, 0].flatten(1)
+    stream = tokens[:, -1] + read @ w["out"].T
+    hidden = torch.nn.functional.gelu(norm(stream) @ w["inner"].T + w["bias"])
+    assert torch.allclose(model.answer(w, bits), (stream + hidden @ w["outer"].T) @ w["read"])
+
+
+def test_the_parity_of_each_seeds_secret_is_the_product_of_its_bits():
+    bits = every_input(5)
+    hidden = torch.tensor([0b00101, 0b11010])
+    found = parity(bits.expand(2, -1, -1), hidden)
+    assert torch.equal(found, torch.stack([bits[:, [0, 2]].prod(1), bits[:, [1, 3, 4]].prod(1)]))
+
+
 def test_a_batch_of_seeds_trains_like_each_seed_alone():
     model, bits = find_direct_model("perceptron"), every_input(4)
     weights, target = stacked(model, 4, streams(3)), bits.prod(1)
@@ -141,6 +165,8 @@ def test_a_batch_of_seeds_trains_like_each_seed_alone():
 def test_bad_input_is_refused_in_one_line():
     with pytest.raises(ValueError, match="unknown model 'resnet'; the models are theory"):
         find_direct_model("resnet")
+    with pytest.raises(ValueError, match="2 heads, which must divide its width, got 9"):
+        find_direct_model("transformer").fresh(6, streams(1)[0], width=9)
     with pytest.raises(ValueError, match="between 0 and d bits, got k=7 of d=6"):
         secrets(6, 7)
     with pytest.raises(ValueError, match="draw a sample instead"):

@@ -117,13 +117,16 @@ def test_the_clear_rate_keeps_every_level_away_from_half_integers():
         assert abs(landed % 1 - 0.5) > 0.2
 
 
-def run_sgd(regime: str, seeds: int = 2, **options):
-    trees = forest(d=16, k=8, seeds=seeds)
+def run_sgd(regime: str, seeds: int = 2, k: int = 8, random: bool | None = None, **options):
+    """From zero, but for the root alone from random weights, if not said otherwise."""
+    trees = forest(d=16, k=k, seeds=seeds)
+    random = regime == "direct" if random is None else random
+    start = trees.random_weights(streams(30, seeds)) if random else None
     defaults = {
         "eta": 0.01 * 16**2, "link": LINK, "n_updates": 60, "batch_size": 512, "eval_every": 20,
         "check": Filter(1.8), "n_augmented": 16,
     }  # fmt: skip
-    return list(sgd(trees, regime, held_out(trees), streams(0, seeds), **{**defaults, **options}))
+    return list(sgd(trees, regime, held_out(trees), streams(0, seeds), start=start, **{**defaults, **options}))
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -141,6 +144,14 @@ def test_sgd_learns_from_every_node_and_not_from_the_root(regime):
 def test_a_seed_trains_the_same_in_any_batch_of_seeds(regime):
     together, alone = run_sgd(regime, seeds=2, n_updates=20), run_sgd(regime, seeds=1, n_updates=20)
     torch.testing.assert_close(together[-1].weights[:1], alone[-1].weights, atol=1e-4, rtol=1e-4)
+
+
+def test_the_root_alone_teaches_two_bits_and_from_zero_keeps_the_nodes_of_a_level_alike():
+    assert run_sgd("direct", k=2)[-1].loss.min() < 0.05
+    stuck = run_sgd("direct", random=False)[-1].weights
+    assert torch.allclose(stuck[:, :4], stuck[:, :1].expand(-1, 4, -1), atol=1e-4), "level 1 is one node, four times"
+    free = run_sgd("direct")[-1].weights
+    assert (free[:, 0] - free[:, 1]).abs().max() > 0.1
 
 
 def test_an_unknown_regime_is_refused():
