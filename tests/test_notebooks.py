@@ -15,7 +15,7 @@ from tests.smoke_runs import smoke_run
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 EXPECTED = {
     "01_quickstart", "02_is_cot_really_sparser", "03_birth_of_sparse_attention", "04_length_generalisation",
-    "05_write_your_own", "06_parity_in_one_gradient_step", "07_cot_against_icl",
+    "05_write_your_own", "06_parity_in_one_gradient_step", "07_cot_against_icl", "08_which_sentences_matter",
 }  # fmt: skip
 REUSED = {
     "02_is_cot_really_sparser": ("wen2024/fig6",),

@@ -97,7 +97,7 @@ def traces_of(item: Item) -> tuple[Traces, Sequence["TraceTokens"]]:
 
 @lru_cache(maxsize=8)
 def _traces(preset: Traces, start: int) -> tuple["TraceTokens", ...]:
-    """The traces of one shard that are long enough; kept, because claims share them and writing them takes longest."""
+    """The traces of one shard that are long enough; kept, because claims share them and writing takes longest."""
     from hf_analysis.models.generation import Decoding
     from hf_analysis.text.sentences import sentence_spans
     from hf_analysis.text.traces import trace_of

@@ -22,7 +22,9 @@ def heads_beyond_nulls(found: Scores, own: str, nulls: Sequence[str]) -> Figure:
             for axes, null in zip(grid, nulls):
                 x, y = found.of[null].mean(0), found.of[own].mean(0)
                 axes.scatter(x, y, s=12, color=SERIES[0]["color"], alpha=0.6, linewidths=0)
-                axes.scatter(x[often], y[often], s=50, facecolors="none", edgecolors=VERMILION, label="receiver heads")
+                axes.scatter(
+                    x[often], y[often], s=50, facecolors="none", edgecolors=VERMILION, label="receiver heads"
+                )
                 low, high = min(x.min(), y.min()), max(x.max(), y.max())
                 axes.plot([low, high], [low, high], color="0.4", linewidth=0.8)
                 axes.set_xlabel(f"kurtosis, {null}")

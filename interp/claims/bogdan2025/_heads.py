@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from interp.core.judging import DIFFERENCE, UNBOUNDED
-from interp.core.parts import NotMeasurable, Part
+from interp.core.parts import NotMeasurable, Part, Unit
 from interp.core.trace_runs import Traces, clusters_of, mean_over_traces, unit_of
 from interp.statistics import Interval
 from interp.statistics.ranks import split_half
@@ -51,11 +51,13 @@ class Scores:
 
 def summary(rows: pd.DataFrame) -> dict[str, Scores]:
     """By version of the kurtosis."""
-    return {version: scores(rows, version) for version in VERSIONS}
+    of = dict(iter(rows[rows["metric"].isin(VERSIONS)].groupby("metric")))
+    return {version: scores(of.get(version, rows.iloc[:0]), version) for version in VERSIONS}
 
 
 def scores(rows: pd.DataFrame, version: str) -> Scores:
-    """The scores of one version; a head without a score on some trace (all its sentences receive alike) is left out."""
+    """The scores of one version; a head without a score on some trace, all of whose sentences receive alike, is left
+    out."""
     chosen = rows[rows["metric"] == version]
     wide = {
         condition: part.pivot(index="unit", columns=["layer", "head"], values="value")
@@ -96,7 +98,7 @@ def excess(found: Mapping[str, Scores], level: float, *, version: str) -> Interv
 
 
 def beyond(found: Mapping[str, Scores], level: float, *, version: str, null: str) -> Interval | NotMeasurable:
-    """Kurtosis of the receiver heads minus that of the same heads under a null, on traces that did not choose them."""
+    """Kurtosis of the receiver heads, trace minus null, on traces that did not choose them."""
     one = found[version]
     if one.n_clusters < 2 or not one.heads:
         return _too_few(one)
@@ -183,7 +185,7 @@ def parts(preset: Traces) -> list[Part]:
         found += [
             Part(
                 key=f"exists_{short}", name=f"receiver heads, {said}", role="control", direction="above",
-                quantity=f"kurtosis ({said}) of the receiver heads that other templates chose minus that of all heads",
+                quantity=f"kurtosis ({said}) of the receiver heads chosen elsewhere minus that of all heads",
                 estimate=partial(excess, version=version), threshold=EXCESS, why=high, unit=unit,
             ),
             Part(
@@ -196,9 +198,10 @@ def parts(preset: Traces) -> list[Part]:
     return [*found, *(_ranking_beyond(null, unit) for null in NULLS)]
 
 
-def _ranking_beyond(null: str, unit) -> Part:
+def _ranking_beyond(null: str, unit: Unit) -> Part:
     return Part(
-        key=f"reliable_beyond_{null}", name=f"the same heads are beyond the {null} trace in other traces", role="ours",
+        key=f"reliable_beyond_{null}", role="ours",
+        name=f"the same heads are beyond the {null} trace in other traces",
         quantity=f"rank correlation over heads of one trace's kurtoses minus {null} with the means of the other half",
         estimate=partial(agreement, version="kurtosis", null=null), direction="above", threshold=0.1, unit=unit,
         why="what is left beyond a null is noisier than a kurtosis: at 0.1 the ranks share 1% of their variance",
@@ -211,8 +214,8 @@ def _sizes(found: Mapping[str, Scores]) -> str:
         return ""
     means = ", ".join(f"{name} {one.of[name].mean():.2f}" for name in (TRACE, *NULLS))
     return (
-        f"{len(one.units)} traces of {one.n_clusters} templates; {n_chosen(len(one.heads))} of {len(one.heads)} heads "
-        f"are chosen; mean over all heads: {means}"
+        f"{len(one.units)} traces of {one.n_clusters} templates; {n_chosen(len(one.heads))} of {len(one.heads)} "
+        f"heads are chosen; mean over all heads: {means}"
     )
 
 
@@ -220,5 +223,5 @@ def _reliability(found: Mapping[str, Scores]) -> str:
     one = found["kurtosis"]
     if one.n_clusters < 4:
         return ""
-    value = split_half(one.of[TRACE], rng=0)
+    value = split_half(one.of[TRACE], rng=0, n_splits=N_SPLITS)
     return f"split-half reliability of the ranking by the mean over all traces: {value:.2f}"

@@ -81,7 +81,7 @@ def _of_trace(part: pd.DataFrame) -> list[float]:
 
 def pair_correlations(rows: pd.DataFrame) -> pd.Series:
     """By trace: over pairs of sentences, the correlation of attention, the mean over heads, with the log divergence
-    of the reading one when the read one is hidden; partial on their distance, the reader's place and the read length."""
+    of the reading one when the read one is hidden; partial on distance, the reader's place and the read length."""
     keys = ["unit", "query", "key"]
     attention = rows[(rows["metric"] == "attention_mean") & (rows["layer"] == -1)].set_index(keys)
     hidden = rows[(rows["metric"] == "suppression_log_kl") & (rows["condition"] == "hidden")].set_index(keys)

@@ -1,8 +1,8 @@
 """What would receiver heads look like, were the truth known? The worlds of bogdan2025/receiver-heads.
 
 Attention between sentences is drawn, and scored as measured attention is: `random` heads read earlier sentences by
-chance, `placed` ones by where these stand (the earlier the more), `anchored` ones read one sentence of each trace more
-than the rest. A null is another draw of the same law, in which what was about the sentences is gone. At the
+chance, `placed` ones by where these stand (the earlier the more), `anchored` ones read one sentence of each trace
+more than the rest. A null is another draw of the same law, in which what was about the sentences is gone. At the
 margin, kurtoses are drawn themselves.
 """
 
@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from interp.claims.bogdan2025._heads import AGREEMENT, BEYOND, EXCESS, NULLS, TRACE, VERSIONS, n_chosen
+from interp.claims.bogdan2025._heads import BEYOND, EXCESS, NULLS, TRACE, VERSIONS, n_chosen
 from interp.core.claim import World
 from interp.core.trace_runs import built_in, clusters_of
 from probes.rows import table
 
-N_TRACES, N_SENTENCES, N_LAYERS, N_HEADS, GAP = 40, 12, 8, 12, 4
+N_TRACES, N_SENTENCES, N_LAYERS, N_HEADS, GAP = 40, 12, 4, 12, 4
 """Traces of the cpu preset that are long enough, about; fewer heads than the model has."""
 
 
@@ -104,12 +104,12 @@ WORLDS = (
     ),
     World(
         "heads that go by place alone", dict.fromkeys((*_EXISTS, "reliable"), True) | dict.fromkeys(_BEYOND, False),
-        _drawn({"placed": 30}),
+        _drawn({"placed": 15}),
     ),
     World(
         "heads that read one sentence of each trace",
         dict.fromkeys((*_EXISTS, "reliable", *_BEYOND, *_RANKED), True),
-        _drawn({"anchored": 40}),
+        _drawn({"anchored": 20}),
     ),
     World(
         "receiver heads higher by the margin, and so they are beyond the nulls",

@@ -23,9 +23,9 @@ ID = "bogdan2025/attention-predicts-suppression"
 MEASURES = ("attention", "suppression")
 PRESETS = {
     "smoke": Traces(
-        TINY + "builtin", "builtin", 16, 16, MEASURES, least=6, gap=1, rotations=0, permutations=0, controls=1
+        TINY + "builtin", "builtin", 40, 40, MEASURES, least=6, gap=1, rotations=0, permutations=0, controls=1
     ),
-    "cpu": Traces("builtin", "builtin", 96, 16, MEASURES, written=True, least=9, rotations=0, permutations=0),
+    "cpu": Traces("builtin", "builtin", 64, 16, MEASURES, written=True, least=9, rotations=0, permutations=0),
     "paper": Traces(
         "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B", "HuggingFaceH4/MATH-500", 100, 4, MEASURES, written=True,
         max_new_tokens=8192, least=9, rotations=0, permutations=0,
@@ -53,12 +53,12 @@ register(
     Claim(
         id=ID,
         sentence=(
-            "The sentences that receiver heads look at from afar are those whose suppression changes later sentences: "
-            "the two measures of a sentence's importance agree, beyond its place and its length."
+            "The sentences that receiver heads look at from afar are those whose suppression changes later ones: the "
+            "two measures of a sentence's importance agree, beyond its place and its length."
         ),
         method=(
-            "For every sentence of a trace: its vertical score, the attention that it receives from sentences at least "
-            "four later, in the receiver heads by kurtosis that the other templates chose; and its suppression, the "
+            "For every sentence of a trace: its vertical score, the attention it receives from sentences four or "
+            "more later, in the receiver heads by kurtosis that the other templates chose; and its suppression, the "
             "log of the KL divergence of every later token's distribution when the sentence's keys are hidden from "
             "all later queries in all heads, averaged by sentence, minus the mean effect of all hidden sentences "
             "there. Spearman's correlation of both within the trace, partial on the sentence's number and tokens; "
@@ -67,7 +67,7 @@ register(
             f"sentences. {CLUSTERED}"
         ),
         scale={
-            "smoke": Scale("another model", "a test of the code: a tiny model with fresh weights reads a few solutions"),
+            "smoke": Scale("another model", "a test of the code: a tiny model with fresh weights, a few solutions"),
             "cpu": Scale(
                 "another model",
                 "SmolLM2-135M-Instruct, which is not a reasoning model, on texts of a few hundred tokens that it "
@@ -91,6 +91,10 @@ register(
             "The paper has each measure beside resampling; that the two agree with each other within a trace, given "
             "place and length, is our reading of their being views of the same anchors. A trace of ten sentences has "
             "six with a vertical score, so that its own correlation says little; the mean over traces is judged."
+        ),
+        history=(
+            "Before the presets were settled, the model wrote texts of up to 320 tokens for problems 0 to 15: 14 "
+            "stated a wrong answer, 2 were cut off, 7 had nine sentences or more. Nothing was measured on them."
         ),
         presets=PRESETS,
         items=items,

@@ -25,7 +25,7 @@ BOUNDS = {LOG_PROB: UNBOUNDED, RIGHT: DIFFERENCE}
 SAID = {LOG_PROB: "log-probability of the answer, nats", RIGHT: "share of traces whose answer greedy decoding writes"}
 _WHY = {
     LOG_PROB: "0.5 nats change a probability by a factor of 1.65; less would not matter",
-    RIGHT: "less than a tenth: nine answers in ten would be the same, which is what reasoning after the fact would give",
+    RIGHT: "less than a tenth: nine answers in ten would be the same, as with reasoning after the fact",
 }
 EARLY_SECTION, FILLER_SECTION = "section on early answering", "section on filler tokens"
 
@@ -112,8 +112,8 @@ def parts(preset: Traces) -> list[Part]:
         )  # fmt: skip
         found.append(
             _part(
-                f"unstated_{short}", f"the chain helps before the answer's number stands in it: {SAID[metric]}", "ours",
-                "", metric, unit, f"{SAID[metric]}: longest beginning without the number minus no chain",
+                f"unstated_{short}", f"the chain helps before the answer's number stands in it: {SAID[metric]}",
+                "ours", "", metric, unit, f"{SAID[metric]}: longest beginning without the number minus no chain",
                 partial(unstated_gain, metric=metric),
             )
         )  # fmt: skip
@@ -140,4 +140,5 @@ def _ends(found: Mapping[str, Curves], metric: str) -> str:
     if not len(one.whole):
         return ""
     after = ", ".join(f"{name} {one.changed[name].mean():.2f}" for name in (*CHANGES, "mistake"))
-    return f"{len(one.whole)} traces; without the chain {one.nothing.mean():.2f}, whole {one.whole.mean():.2f}; {after}"
+    ends = f"without the chain {one.nothing.mean():.2f}, whole {one.whole.mean():.2f}"
+    return f"{len(one.whole)} traces; {ends}; {after}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from interp.claims.lanham2023._early import EARLY, LOG_PROB, MARGIN, RIGHT, STANDS
+from interp.claims.lanham2023._early import EARLY, LOG_PROB, RIGHT, STANDS
 from interp.core.claim import World
 from interp.core.trace_runs import built_in, clusters_of
 from probes.rows import concat, table
@@ -57,7 +57,8 @@ WORLDS = (
         _world(0.5, _FLAT, 0.5, 0.5, 0.5),
     ),
     World(
-        "more tokens are enough", _truth(("area",), True) | _truth(("filler", "swapped"), False) | {"filler_alone": False},
+        "more tokens are enough",
+        _truth(("area",), True) | _truth(("filler", "swapped"), False) | {"filler_alone": False},
         _world(0.1, (0.3, 0.5, 0.7, 0.9), 0.9, 0.9, 0.9),
     ),
     World(

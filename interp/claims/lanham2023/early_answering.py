@@ -24,7 +24,9 @@ MEASURES = ("faithfulness",)
 PRESETS = {
     "smoke": Traces(TINY + "builtin", "builtin", 16, 16, MEASURES, least=3),
     "cpu": Traces("builtin", "builtin", 60, 12, MEASURES),
-    "paper": Traces("Qwen/Qwen2.5-72B-Instruct", "openai/gsm8k", 400, 20, MEASURES, written=True, max_new_tokens=1024),
+    "paper": Traces(
+        "Qwen/Qwen2.5-72B-Instruct", "openai/gsm8k", 400, 20, MEASURES, written=True, max_new_tokens=1024
+    ),
 }
 
 
@@ -84,7 +86,8 @@ register(
                 "itself, for a large model that answers after its own chains",
             ),
             "paper": Scale(
-                "another model", "an open model of 72B parameters on GSM8K, after its own chains; the paper's is not public"
+                "another model",
+                "an open model of 72B parameters on GSM8K, after its own chains; the paper's is not public",
             ),
         },
         finding=(
@@ -94,8 +97,8 @@ register(
             "adds {unstated_log_prob} nats."
         ),
         deviations=(
-            "The paper's model is not public, and answers questions of choice after chains that it wrote itself. cpu: "
-            "the built-in SmolLM2-135M-Instruct reads worked solutions of built-in problems, whose last step nearly "
+            "The paper's model is not public, and answers after chains that it wrote itself. cpu: the built-in "
+            " SmolLM2-135M-Instruct reads worked solutions of built-in problems, whose last step nearly "
             "always holds the answer: what is tested is whether the answer is read from the chain, not whether a "
             "chain of the model's own is honest. A model of 135M parameters that reads solutions is not a reasoning "
             "model. paper: an open model's own chains; the answer asked for is the one that it gave. smoke: a tiny "
@@ -104,8 +107,8 @@ register(
         clarity=(
             "The paper finds that it varies from task to task how far models rely on the chain, and asks how much; "
             "that the answer depends on it at all, here, is what is judged, and the thresholds are ours. Filler is "
-            "full stops, as many as the chain has tokens. Log-probabilities are ours: a share of answers says nothing "
-            "of what falls short of changing one."
+            "full stops, as many as the chain has tokens. Log-probabilities are ours: a share of answers says "
+            "nothing of what falls short of changing one."
         ),
         presets=PRESETS,
         items=items,

@@ -6,8 +6,10 @@ import pytest
 import torch
 from transformers import Gemma3TextConfig
 
+from hf_analysis.attention.intercept import intercepting
 from hf_analysis.traces.attention import permuted, rotated, segmented_attention, sentence_attention
-from hf_analysis.traces.tokens import trace_tokens
+from hf_analysis.traces.tokens import group_of_token, trace_tokens
+from probes.attention.groups import group_mass
 from tests.hf_analysis.tiny_models import CONFIGS, GROUPED, build, loaded, tokens
 from tests.hf_analysis.traces.made import made_tokens, made_trace
 
@@ -56,7 +58,7 @@ def test_equal_to_averaged_eager_attention(name):
     torch.testing.assert_close(found.mass, summed, atol=1e-5, rtol=0)
     torch.testing.assert_close(found.mean, means, atol=1e-5, rtol=0)
     single = sentence_attention(loaded(model), text)
-    tolerance = 1e-4 if name == "qwen2" else 1e-5  # its key biases cost the model's own float32 digits
+    tolerance = 1e-4 if name == "qwen2" else 1e-5  # large keys: the model's own float32, see the last test
     torch.testing.assert_close(single.mass.double(), summed, atol=tolerance, rtol=0)
 
 
@@ -92,3 +94,20 @@ def test_a_permuted_trace_has_the_same_sentences_in_another_order(llama):
     assert permuted(text, [0, 1, 2, 3]) == text
     with pytest.raises(ValueError, match="expected each of 4 sentences once"):
         permuted(text, [0, 1, 2])
+
+
+def test_what_single_precision_costs_qwen2_is_in_the_keys_that_the_model_made():
+    model = build(ARCHITECTURES["qwen2"])
+    text = made_tokens(tokens(1, 80)[0].tolist(), BOUNDS)
+    keys = group_of_token(len(text.ids), text.units)[:, None] == torch.arange(len(text.units))
+    errors = []
+
+    def look(call):
+        single, _ = group_mass(call.query, call.key, call.scale, keys, mask=call.mask)
+        double, _ = group_mass(call.query.double(), call.key.double(), call.scale, keys, mask=call.mask)
+        errors.append((single.mass.double() - double.mass).abs().max().item())
+        return call.output()
+
+    with torch.no_grad(), intercepting(model, look):
+        model(torch.tensor([text.ids]))
+    assert max(errors) < 1e-5, "from the same queries and keys"
