@@ -14,7 +14,8 @@ from interp.core.claim import World
 from interp.core.trace_runs import built_in
 from probes.rows import concat, table
 
-N_TRACES, N_SENTENCES, GAP = 40, 12, 4
+N_TRACES, N_SENTENCES, GAP = 21, 12, 4
+"""Traces of the cpu preset that are long enough, about."""
 N_RECEIVERS, N_HEADS = 4, 32
 """One head in eight is a receiver head, all in one layer."""
 

@@ -25,7 +25,7 @@ PRESETS = {
     "smoke": Traces(
         TINY + "builtin", "builtin", 40, 40, MEASURES, least=6, gap=1, rotations=0, permutations=0, controls=1
     ),
-    "cpu": Traces("builtin", "builtin", 64, 16, MEASURES, written=True, least=9, rotations=0, permutations=0),
+    "cpu": Traces("builtin", "builtin", 48, 16, MEASURES, written=True, least=9, rotations=0, permutations=0),
     "paper": Traces(
         "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B", "HuggingFaceH4/MATH-500", 100, 4, MEASURES, written=True,
         max_new_tokens=8192, least=9, rotations=0, permutations=0,
