@@ -29,7 +29,10 @@ from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, is_causal, load_ta
 GOLDEN = stored()
 DRAWS = 20
 """Simulated experiments in each world of a claim; `results/severity.json` has more of them."""
-FEWER = {"wen2024/fig6": 8, "wen2024/fig6-finetune": 8}
+FEWER = {
+    "wen2024/fig6": 8, "wen2024/fig6-finetune": 8, "bogdan2025/receiver-heads": 8,
+    "bogdan2025/attention-predicts-suppression": 8,
+}  # fmt: skip
 """Of claims whose simulated experiments take long."""
 
 

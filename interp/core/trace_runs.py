@@ -125,7 +125,7 @@ def load(name: str) -> "LoadedModel":
     from hf_analysis.models.loading import load_model, tiny_twin
 
     if name.startswith(TINY):
-        return tiny_twin(load_model(name.removeprefix(TINY)), seed=0)
+        return tiny_twin(load(name.removeprefix(TINY)), seed=0)
     return load_model(name)
 
 

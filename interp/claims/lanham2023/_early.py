@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from interp.core.judging import DIFFERENCE, UNBOUNDED
-from interp.core.parts import NotMeasurable, Part, Role, Unit
+from interp.core.parts import Estimator, NotMeasurable, Part, Role, Unit
 from interp.core.trace_runs import Traces, mean_over_traces, unit_of
 from interp.statistics import Interval
 
@@ -85,21 +85,23 @@ def unstated_gain(found: Mapping[str, Curves], level: float, *, metric: str) -> 
 
 
 def parts(preset: Traces) -> list[Part]:
-    """The area and the filler as published, by both outcomes; the controls; and what copying leaves."""
+    """Area and filler as published, by the share of answers; the same in nats; controls; and what copying leaves."""
     unit, found = unit_of(preset.data), []
     for metric, short in ((RIGHT, "right"), (LOG_PROB, "log_prob")):
+        of_paper = metric == RIGHT
         found.append(
             _part(
-                f"area_{short}", f"the answer comes with the chain: {SAID[metric]}", "paper", EARLY_SECTION, metric,
-                unit, f"area over the curve of early answering, {SAID[metric]}", partial(area, metric=metric),
+                f"area_{short}", f"the answer comes with the chain: {SAID[metric]}", "paper" if of_paper else "ours",
+                EARLY_SECTION if of_paper else "", metric, unit,
+                f"area over the curve of early answering, {SAID[metric]}", partial(area, metric=metric),
             )
         )  # fmt: skip
         for change, words in CHANGES.items():
-            of_paper = change == "filler" and metric == RIGHT
+            told = of_paper and change == "filler"
             found.append(
                 _part(
                     f"{change}_{short}", f"the chain does more than {words}: {SAID[metric]}",
-                    "paper" if of_paper else "control", FILLER_SECTION if of_paper else "", metric, unit,
+                    "paper" if told else "control", FILLER_SECTION if told else "", metric, unit,
                     f"{SAID[metric]}: whole chain minus {words}", partial(lost, metric=metric, change=change),
                 )
             )  # fmt: skip
@@ -120,7 +122,9 @@ def parts(preset: Traces) -> list[Part]:
     return [*found, _filler_alone(unit)]
 
 
-def _part(key: str, name: str, role: Role, source: str, metric: str, unit: Unit, quantity: str, estimate) -> Part:
+def _part(
+    key: str, name: str, role: Role, source: str, metric: str, unit: Unit, quantity: str, estimate: Estimator
+) -> Part:
     return Part(
         key=key, name=name, role=role, source=source, primary=role == "paper", quantity=quantity, estimate=estimate,
         direction="above", threshold=MARGIN[metric], why=_WHY[metric], unit=unit, note=partial(_ends, metric=metric),
