@@ -27,7 +27,10 @@ ROOT = Path(__file__).parents[2]
 """The checkout, or where the packages are installed."""
 SHARED = (
     *("probes", "toy_models", "hf_analysis", "interp/statistics"),
-    *(f"interp/core/{name}.py" for name in ("claim", "contrast", "judgement", "judging", "parts", "verdict")),
+    *(
+        f"interp/core/{name}.py"
+        for name in ("claim", "contrast", "judgement", "judging", "parts", "trace_runs", "verdict")
+    ),
 )
 """Code that every measurement and every judge rests on, besides the modules of its own paper."""
 
