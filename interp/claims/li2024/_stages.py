@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from interp.core.judging import mean_over, share_of
+from interp.core.judging import DIFFERENCE, mean_over, share_of
 from interp.core.parts import NotMeasurable
 from interp.statistics import Interval
 
@@ -78,16 +78,27 @@ def share_in_order(found: Stages, level: float) -> Interval | NotMeasurable:
     return share_of(np.isfinite(steps) & (patterns >= LATER * steps), level)
 
 
+def later_rise(found: Stages, level: float) -> Interval | NotMeasurable:
+    """How much the attention on the query's pattern and step rises after other steps have vanished, mean over seeds."""
+    if problem := _no_second_stage(found):
+        return problem
+    turn, end = (table["same_pattern_same_step"].to_numpy(float) for table in (found.turn, found.last))
+    return mean_over(end - turn, level, DIFFERENCE)
+
+
 def later_share(found: Stages, level: float, *, mass: str) -> Interval | NotMeasurable:
     """(end - turn) / (end - start) of a mass, the mean over seeds."""
-    if len(found.turn) < len(found.last):
-        return NotMeasurable(
-            f"other steps never vanish in {len(found.last) - len(found.turn)} seeds: no second stage"
-        )
+    if problem := _no_second_stage(found):
+        return problem
     start, turn, end = (table[mass].to_numpy(float) for table in (found.first, found.turn, found.last))
     if (end <= start).any():
         return NotMeasurable(f"no rise in {int((end <= start).sum())} seeds")
     return mean_over((end - turn) / (end - start), level)
+
+
+def _no_second_stage(found: Stages) -> NotMeasurable | None:
+    missing = len(found.last) - len(found.turn)
+    return NotMeasurable(f"other steps never vanish in {missing} seeds: no second stage") if missing else None
 
 
 def end_note(found: Stages) -> str:

@@ -64,10 +64,13 @@ def curves_by_alpha(found: Curves) -> Figure:
 
 
 def gradients(rows: pd.DataFrame, n_steps: int) -> Figure:
-    """The gradient between columns along the training, by what they share, with the lemmas' bounds; one seed's."""
+    """The gradient between columns along the training, by what they share, with the lemmas' bounds; means over seeds.
+
+    Solid upright: T_1 with a constant of 1; dotted: attention has left the other steps.
+    """
     found = summary(rows)
-    values, updates = found.values[n_steps], np.sort(rows["update"].unique())
-    ends = int(found.first(n_steps).all(1).sum())
+    values, updates = found.values[n_steps], found.updates[n_steps]
+    left = updates[found.within(n_steps, "first", "attention").all(1)]
     with styled():
         figure = new_figure(11.4, 3.4)
         for axes, kind in zip(figure.subplots(1, 4), KINDS):
@@ -77,7 +80,8 @@ def gradients(rows: pd.DataFrame, n_steps: int) -> Figure:
                 axes.plot(updates, bound, "--", color=ORANGE, label=f"({NUMBERS[kind]})" if end != "high" else None)
             if kind == "same":
                 axes.plot(updates, values["f7_same"].mean(1), ":", color=VERMILION, label="(36)")
-            axes.axvline(updates[min(ends, len(updates) - 1)], color="0.5", linewidth=0.8)
+            axes.axvline(found.ends[n_steps], color="0.5", linewidth=0.8, label="$T_1$")
+            axes.axvline(left[-1] if len(left) else updates[0], color="0.5", linewidth=0.8, linestyle=":")
             axes.set(xscale="log", xlabel="updates", title=kind.replace("_", " "))
             axes.legend(fontsize=8)
         figure.axes[0].set_ylabel("$p'^T G\\, p$")
