@@ -53,11 +53,25 @@ def n_similar(alpha: float, n_examples: int) -> int:
 
 
 def draw_prompts(
-    n: int, n_patterns: int, n_examples: int, alpha: float, errors: Errors, generator: torch.Generator
+    n: int,
+    n_patterns: int,
+    n_examples: int,
+    alpha: float,
+    errors: Errors,
+    generator: torch.Generator,
+    *,
+    by_chance: bool = False,
 ) -> Prompts:
-    """n prompts, balanced: at every step each pattern is the query's input equally often (up to one block of M)."""
+    """n prompts, balanced: at every step each pattern is the query's input equally often (up to one block of M).
+
+    `by_chance`: each example starts at the query's pattern with probability alpha, independently, and not an exact
+    share of them: a short prompt may have none.
+    """
     order = _balanced_orders(n, n_patterns, len(errors.laws), generator)
-    similar = torch.tensor([n_similar(alpha, i + 1) > n_similar(alpha, i) for i in range(n_examples)])
+    if by_chance:
+        similar = torch.rand(n, n_examples, generator=generator) < alpha
+    else:
+        similar = torch.tensor([n_similar(alpha, i + 1) > n_similar(alpha, i) for i in range(n_examples)])
     others = torch.randint(1, n_patterns, (n, n_examples), generator=generator)
     place = others.masked_fill(similar, 0)  # along the cycle, which starts at the query
     places, truth = [place], [0]

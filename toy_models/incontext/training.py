@@ -42,6 +42,8 @@ class Setup:
     """Standard deviation of the initial entries of W."""
     added: bool = False
     """Whether positional vectors are added to the inputs or appended."""
+    by_chance: bool = False
+    """Whether examples share the query's pattern each with probability alpha, or an exact share of them does."""
 
     @property
     def width(self) -> int:
@@ -79,11 +81,9 @@ def sgd(
 def training_prompts(setup: Setup, generators: Sequence[torch.Generator]) -> Iterator[Prompts]:
     """One batch of prompts after another, [seed batch ...]."""
     right = Errors.none(setup.n_steps, setup.n_training)
+    sizes = setup.rows * DRAWN, setup.n_training, setup.n_examples
     while True:
-        drawn = [
-            draw_prompts(setup.rows * DRAWN, setup.n_training, setup.n_examples, setup.alpha, right, generator)
-            for generator in generators
-        ]
+        drawn = [draw_prompts(*sizes, setup.alpha, right, g, by_chance=setup.by_chance) for g in generators]
         for start in range(0, setup.rows * DRAWN, setup.rows):
             part = slice(start, start + setup.rows)
             yield Prompts(

@@ -19,9 +19,13 @@ from interp.claims.li2024._runs import VOTES, errors_of
 from interp.claims.li2024._vote import vote_errors
 from interp.core.parts import NotMeasurable
 from interp.statistics import Interval
+from probes.rows import with_settings
 
 ENOUGH = 0.05
 """The error at which the number of examples counts as sufficient."""
+FEWEST = 20
+"""The number of examples from which on errors are judged against a vote's: with two or four columns of the query's
+pattern what little attention is elsewhere decides many ties."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,14 @@ class Factors:
     growth: Mapping[str, Growth]
     vote_growth: Mapping[str, Growth]
     """The same numbers, of an exact vote."""
+    ideal_growth: Mapping[str, Growth]
+    """Those of an ideal vote on the same prompts, by seed."""
     beyond_vote: Float[np.ndarray, "cell seed"]
     """Error minus that of an ideal vote on the same prompts, in every cell."""
     cells: pd.DataFrame
-    """Scope and setting of each."""
+    """Scope, setting and number of examples of each."""
+    judged: Bool[np.ndarray, "cell"]
+    """Those that are judged against a vote: of the lines of the required numbers, from FEWEST examples on."""
     n_panel: int
     """Queries of a cell of a panel, all seeds together."""
     n_queries: int
@@ -76,10 +84,11 @@ def summarised(rows: pd.DataFrame, metric: str, factors: Sequence[str], curves: 
     """The panels, the growth along the lines of scope `curves`, and the votes; `metric` is cot_error or icl_error."""
     panels = errors_of(rows, metric, "panel")
     found = errors_of(rows, metric, curves)
-    lines = {factor: _line(found, factor) for factor in factors}
-    growth, of_vote = {}, {}
-    for factor, line in lines.items():
-        growth[factor] = Growth(line.values, *needed_examples(line.lengths, line.errors))
+    ideal = errors_of(rows, VOTES[metric], curves)
+    growth, of_vote, of_ideal = {}, {}, {}
+    for factor in factors:
+        line = _line(found, factor)
+        growth[factor], of_ideal[factor] = _growth(line), _growth(_line(ideal, factor))
         base = found[found["line"] == factor].iloc[0]
         fixed = {name: float(base[name]) for name in factors}
         settings = [tuple({**fixed, factor: float(value)}.values()) for value in line.values]
@@ -87,9 +96,10 @@ def summarised(rows: pd.DataFrame, metric: str, factors: Sequence[str], curves: 
         exact = np.array([vote_errors(alpha, tau, rho, lengths) for alpha, tau, rho in settings])
         of_vote[factor] = Growth(line.values, *needed_examples(line.lengths, exact[..., None]))
     cells, beyond, n_queries = beyond_votes(rows, metric)
+    judged = (cells["l"] >= FEWEST) & cells["scope"].isin([curves, "composed"])
     n_panel = int(panels["n_tokens"].iloc[0]) * panels["unit"].nunique()
     of_panels = {factor: _line(panels, factor) for factor in factors}
-    return Factors(of_panels, growth, of_vote, beyond, cells, n_panel, n_queries)
+    return Factors(of_panels, growth, of_vote, of_ideal, beyond, cells, judged.to_numpy(bool), n_panel, n_queries)
 
 
 def composed_growth(found: pd.DataFrame) -> Growth | None:
@@ -97,8 +107,7 @@ def composed_growth(found: pd.DataFrame) -> Growth | None:
     if found.empty:
         return None
     by = found.assign(product=found["tau_o"] * found["rho_o"], line="product")
-    line = _line(by, "product")
-    return Growth(line.values, *needed_examples(line.lengths, line.errors))
+    return _growth(_line(by, "product"))
 
 
 def composed_exponent(found: Factors, level: float) -> Interval | NotMeasurable:
@@ -113,7 +122,8 @@ def beyond_votes(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, Float[n
     chosen = rows[rows["metric"].isin([metric, VOTES[metric]])]
     wide = chosen.pivot(index=["scope", "setting"], columns=["metric", "unit"], values="value")
     values = (wide[metric] - wide[VOTES[metric]]).to_numpy(float)
-    return wide.index.to_frame(index=False), values, int(chosen["n_tokens"].min()) * values.shape[1]
+    cells = with_settings(wide.index.to_frame(index=False))
+    return cells, values, int(chosen["n_tokens"].min()) * values.shape[1]
 
 
 def _line(found: pd.DataFrame, factor: str) -> Line:
@@ -126,6 +136,10 @@ def _line(found: pd.DataFrame, factor: str) -> Line:
         )
     errors = chosen["value"].to_numpy(float)[np.lexsort(columns[::-1])]
     return Line(values.astype(float), lengths.astype(float), errors.reshape(len(values), len(lengths), len(units)))
+
+
+def _growth(line: Line) -> Growth:
+    return Growth(line.values, *needed_examples(line.lengths, line.errors))
 
 
 def needed_examples(
@@ -167,11 +181,18 @@ def exponents(growth: Growth, level: float) -> Bands | NotMeasurable:
         return NotMeasurable("one seed only; a mean with an interval needs two")
     x = -np.log(growth.values)
     x -= x.mean()
-    found = bands((x @ np.log(growth.needed) / (x @ x))[None], level)
+    found = bands(_slopes(growth)[None], level)
     more, fewer = growth.more.any(1), growth.fewer.any(1)
     low = np.where((more & (x < 0)).any() | (fewer & (x > 0)).any(), -np.inf, found.low)
     high = np.where((more & (x > 0)).any() | (fewer & (x < 0)).any(), np.inf, found.high)
     return Bands(found.value, low, high, found.n)
+
+
+def _slopes(growth: Growth) -> Float[np.ndarray, "seed"]:
+    """p of needed ~ factor^-p, by seed."""
+    x = -np.log(growth.values)
+    x -= x.mean()
+    return x @ np.log(growth.needed) / (x @ x)
 
 
 def exponent(found: Factors, level: float, *, factor: str) -> Interval | NotMeasurable:
@@ -244,7 +265,18 @@ def _least_gap(found: Factors, gaps: Float[np.ndarray, "cell seed"], level: floa
 
 
 def beyond_vote(found: Factors, level: float) -> Interval | NotMeasurable:
-    """The largest difference between the errors of the network and of a vote, over all cells."""
+    """The largest difference between the errors of the network and of a vote, over the cells that are judged."""
+    if found.n_seeds < 2 or not found.judged.any():
+        return NotMeasurable("one seed only, or no cell; a mean with an interval needs two seeds")
+    return largest_size(partial(bands, found.beyond_vote[found.judged], n_queries=found.n_queries), level)
+
+
+def beyond_vote_exponent(found: Factors, level: float) -> Interval | NotMeasurable:
+    """The largest difference between an exponent and that of an ideal vote on the same prompts, over the factors."""
     if found.n_seeds < 2:
         return NotMeasurable("one seed only; a mean with an interval needs two")
-    return largest_size(partial(bands, found.beyond_vote, n_queries=found.n_queries), level)
+    pairs = [(found.growth[factor], found.ideal_growth[factor]) for factor in found.growth]
+    if any((growth.more | growth.fewer).any() for pair in pairs for growth in pair):
+        return NotMeasurable("a required number lies beyond the numbers of examples that were measured")
+    gaps = np.array([_slopes(own) - _slopes(ideal) for own, ideal in pairs])
+    return largest_size(partial(bands, gaps), level)

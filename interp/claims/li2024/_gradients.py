@@ -90,7 +90,7 @@ def violations(
 
 
 def worst_note(found: Gradients, kind: str, k: int, stage: str, split: str, bound: str = "") -> str:
-    """Between which updates the inequality fails in some seed, of all that were measured and of those of the stage."""
+    """Between which updates the inequality fails in some seed, in the whole training and in the stage."""
     if k not in found.values:
         return ""
     fails = violations(found.values[k], kind, bound) > 0

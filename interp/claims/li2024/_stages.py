@@ -79,7 +79,7 @@ def share_in_order(found: Stages, level: float) -> Interval | NotMeasurable:
 
 
 def later_rise(found: Stages, level: float) -> Interval | NotMeasurable:
-    """How much the attention on the query's pattern and step rises after other steps have vanished, mean over seeds."""
+    """How much the attention on the query's pattern and step rises after other steps have vanished, by seed."""
     if problem := _no_second_stage(found):
         return problem
     turn, end = (table["same_pattern_same_step"].to_numpy(float) for table in (found.turn, found.last))

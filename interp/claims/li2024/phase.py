@@ -150,8 +150,8 @@ def parts(preset: Phase) -> list[Part]:
     return [wins, nowhere, *ties]
 
 
-def _world(special: Mapping[str, float]) -> Callable[[np.random.Generator], pd.DataFrame]:
-    """Rows in which CoT wins by 0.5 where Condition 1 fails and ties elsewhere.
+def _world(special: Mapping[str, float], tied: float = 0.02) -> Callable[[np.random.Generator], pd.DataFrame]:
+    """Rows in which CoT wins by 0.4 where Condition 1 fails and ties elsewhere, at errors of `tied`.
 
     `special` replaces the advantage of one cell of a kind (see `Advantages.chosen`).
     """
@@ -168,14 +168,14 @@ def _world(special: Mapping[str, float]) -> Callable[[np.random.Generator], pd.D
                 errors = Errors.of(p["tau"], rho, N_STEPS, N_PATTERNS, p["spread"])
                 even, condition_1 = p["spread"] == "even", int(errors.condition_1)
                 kind = "one_step" if not even else "holding" if condition_1 else "failing"
-                usual = 0.5 if even and not condition_1 else 0.0
+                usual = 0.4 if even and not condition_1 else 0.0
                 place = {"spread": p["spread"], "tau": p["tau"], "rho": rho, "rho_o": 0.1, "condition_1": condition_1}
                 for length in cpu.lengths:
                     name = kind if length == max(cpu.lengths) else "anywhere"
                     advantage = left.pop(name, usual)
                     for metric, rate in (
-                        ("icl_error", 0.02 + max(advantage, 0)),
-                        ("cot_label_error", 0.02 + max(-advantage, 0)),
+                        ("icl_error", tied + max(advantage, 0)),
+                        ("cot_label_error", tied + max(-advantage, 0)),
                     ):
                         labels = {"run": item.name, "condition": metric[:3], "scope": "test", "metric": metric}
                         found.append((labels, {**place, "l": length}, rate, cpu.n_queries))
@@ -194,6 +194,16 @@ WORLDS = (
         "CoT wins where Condition 1 fails and nowhere else",
         {"wins": True, "icl_wins_nowhere": True, "one_step": True, "holding": True},
         _world({}),
+    ),
+    World(
+        "one cell of each kind is as bad as the threshold, and in ties half of the answers are wrong",
+        {"wins": False, "icl_wins_nowhere": False, "one_step": False, "holding": False},
+        _world({"failing": 0.0, "anywhere": -WIN, "one_step": TIE, "holding": -TIE}, tied=0.45),
+    ),
+    World(
+        "CoT wins where Condition 1 fails and nowhere else, and in ties half of the answers are wrong",
+        {"wins": True, "icl_wins_nowhere": True, "one_step": True, "holding": True},
+        _world({}, tied=0.45),
     ),
 )
 
