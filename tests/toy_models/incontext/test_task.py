@@ -78,6 +78,16 @@ def test_queries_and_their_chains_are_uniform():
     assert counts[~torch.eye(5, dtype=torch.bool)].sub(1000).abs().max() < 130  # about four standard deviations
 
 
+def test_examples_may_be_similar_by_chance_and_the_rest_of_the_prompt_is_as_before():
+    prompts = draw_prompts(4000, 10, 8, 0.25, Errors.none(2, 10), generator(), by_chance=True)
+    similar = (prompts.examples[..., 0] == prompts.query[:, None, 0]).sum(1)
+    expected = [math.comb(8, n) * 0.25**n * 0.75 ** (8 - n) for n in range(9)]
+    shares = similar.bincount(minlength=9) / 4000
+    assert (shares - torch.tensor(expected)).abs().max() < 0.03  # about four standard deviations
+    asked = prompts.examples[..., 0] == prompts.query[:, None, 0]
+    assert (prompts.examples[..., -1] == prompts.query[:, None, -1])[asked].all()
+
+
 def test_rounding_does_not_add_an_example():
     assert [n_similar(0.4, n) for n in (1, 5, 10, 20)] == [1, 2, 4, 8]
     assert n_similar(0.1, 30) == 3
