@@ -94,13 +94,11 @@ def worst_note(found: Gradients, kind: str, k: int, stage: str, split: str, boun
     if k not in found.values:
         return ""
     fails = violations(found.values[k], kind, bound) > 0
-    of_stage = (fails & found.within(k, stage, split)).any(1)
-    texts = [_span(found.updates[k], fails.any(1)), _span(found.updates[k], of_stage)]
-    return f"fails {texts[0]} of the whole training, {texts[1]} of this stage; T_1 = {found.ends[k]:.0f}"
+    of_stage = fails & found.within(k, stage, split)
+    texts = [_span(found.updates[k], which) for which in (fails, of_stage)]
+    return f"fails {texts[0]} in the whole training, {texts[1]} in this stage; T_1 = {found.ends[k]:.0f}"
 
 
-def _span(updates: Float[np.ndarray, "update"], fails: Bool[np.ndarray, "update"]) -> str:
-    if not fails.any():
-        return "nowhere"
-    first, last = updates[fails][[0, -1]]
-    return f"at {int(fails.sum())} of {len(updates)} updates from {first:.0f} to {last:.0f}"
+def _span(updates: Float[np.ndarray, "update"], fails: Bool[np.ndarray, "update seed"]) -> str:
+    at = updates[np.unique(np.nonzero(fails)[0])]
+    return f"at {len(at)} of {len(updates)} updates from {at[0]:.0f} to {at[-1]:.0f}" if len(at) else "nowhere"

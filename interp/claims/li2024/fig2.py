@@ -153,7 +153,8 @@ register(
             "seed. Around alpha' = 0.8, tau = rho = 0.5, with all errors in the first step, the required number of "
             f"examples is that beyond which the error stays below {ENOUGH:g}, interpolated in log l; its growth is "
             "the slope of log l over log (1/factor), by seed. In every cell the error is compared with that of an "
-            "ideal vote on the same prompts, which counts the outputs of the columns of the query's pattern and step."
+            "ideal vote on the same prompts, which counts the outputs of the columns of the query's pattern and "
+            "step; judged are the cells of the required numbers with 20 examples or more, and the exponents."
         ),
         deviations=(
             "The sizes are the paper's (appendix E), the base is alpha' = 0.8, tau = 0.5, rho = 0.8 with noise 0.2. "

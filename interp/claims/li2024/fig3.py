@@ -174,7 +174,7 @@ register(
             f"stays below {ENOUGH:g}, interpolated in log l; its growth is the slope of log l over log (1/factor), "
             "by seed. A fourth line has errors in every step, along tau_o rho_o. In every cell the error is compared "
             "with that of an ideal vote on the same prompts, which counts the labels of the examples that start at "
-            "the query's pattern."
+            "the query's pattern; judged are the cells with 20 examples or more, and the exponents."
         ),
         deviations=(
             "The base is alpha' = 0.8, tau_o = 0.5 and rho_o = 0.5 instead of 0.8, because rho_o = 0.8 does not "

@@ -52,7 +52,7 @@ class Lemmas:
 
 PRESETS = {
     "smoke": Lemmas((2, 3), iterations=80, eta=8.0, seeds=2, rows=40, points=12),
-    "cpu": Lemmas((2, 3), iterations=1300, eta=0.9, seeds=10),
+    "cpu": Lemmas((2, 3), iterations=1300, eta=0.9, seeds=10, points=40),
     "paper": Lemmas((2, 3), iterations=12_000, eta=0.5, seeds=50, rows=2000, points=60),
 }
 
