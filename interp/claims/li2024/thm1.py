@@ -302,7 +302,8 @@ register(
             "after 900 updates at alpha = 0.125). The powers of 1/alpha and K had to be within half of 1 and of 3, "
             "which the bound itself would fail with constants of 1. The straightness in 1/alpha was 0.41 in one seed "
             "(548, 948 and 1366 updates at alpha = 0.6, 0.25 and 0.1), close to its cut of 0.5: there are now twelve "
-            "seeds in place of six, and slopes use all five values."
+            "seeds in place of six, and slopes use all five values. With all this two seeds were looked at (0 and "
+            "1): straightness 0.42, exponents 0.48 in 1/alpha and 0.13 in K, context examples 1.18."
         ),
         figures=figures,
     )
