@@ -53,7 +53,7 @@ def summary(rows: pd.DataFrame) -> Advantages:
     """The advantages as a matrix, cells by seeds."""
     chosen = rows[rows["metric"].isin(["icl_error", "cot_label_error"]) & (rows["scope"] == "test")]
     index = ["spread", "tau", "rho", "condition_1", "l"]
-    wide = with_settings(chosen).pivot(index=index, columns=["metric", "unit"], values="value")
+    wide = with_settings(chosen).pivot(index=index, columns=["metric", "unit"], values="value").sort_index(axis=1)
     values = (wide["icl_error"] - wide["cot_label_error"]).to_numpy(float)
     n_queries = int(chosen["n_tokens"].max()) * values.shape[1]
     return Advantages(wide.index.to_frame(index=False), values, n_queries)

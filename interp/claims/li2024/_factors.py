@@ -120,7 +120,7 @@ def composed_exponent(found: Factors, level: float) -> Interval | NotMeasurable:
 def beyond_votes(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, Float[np.ndarray, "cell seed"], int]:
     """Cells, error minus that of an ideal vote by seed, and the fewest queries of a cell in all seeds together."""
     chosen = rows[rows["metric"].isin([metric, VOTES[metric]])]
-    wide = chosen.pivot(index=["scope", "setting"], columns=["metric", "unit"], values="value")
+    wide = chosen.pivot(index=["scope", "setting"], columns=["metric", "unit"], values="value").sort_index(axis=1)
     values = (wide[metric] - wide[VOTES[metric]]).to_numpy(float)
     cells = with_settings(wide.index.to_frame(index=False))
     return cells, values, int(chosen["n_tokens"].min()) * values.shape[1]

@@ -51,7 +51,7 @@ class Gradients:
 def summary(rows: pd.DataFrame) -> Gradients:
     """Gradients, bounds and masses by K."""
     found = with_settings(rows)
-    wide = found.pivot(index=["k", "update"], columns=["metric", "unit"], values="value")
+    wide = found.pivot(index=["k", "update"], columns=["metric", "unit"], values="value").sort_index(axis=1)
     metrics = wide.columns.get_level_values("metric").unique()
     by_k = {int(k): of_k for k, of_k in wide.groupby(level="k")}
     return Gradients(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from interp.core.claim import Item, Preset
+from interp.statistics.interval import Number
 from probes import rows
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def exam_rows(
     scope: str,
     stream: str = "exam",
     votes: bool = False,
-    **places: float | str,
+    **places: Number | str,
 ) -> pd.DataFrame:
     """The METRICS of the conditions, by seed and number of examples; with `votes` those of ideal votes too.
 

@@ -39,7 +39,11 @@ def summary(rows: pd.DataFrame) -> Steps:
         for (condition, x), at in chosen.groupby(["varied", "x"]):
             wide = at.pivot(index="step", columns="unit", values="value")
             of_metric.setdefault(str(condition), {})[float(x)] = wide.to_numpy(float)
-    along = found[found["scope"] == "train"].pivot(index="update", columns=["metric", "unit"], values="value")
+    along = (
+        found[found["scope"] == "train"]
+        .pivot(index="update", columns=["metric", "unit"], values="value")
+        .sort_index(axis=1)
+    )
     n_queries = int(found[found["scope"] == "test"]["n_tokens"].iloc[0]) * found["unit"].nunique()
     return Steps(
         tables["mass"], tables["step_error"], n_queries, 1 - along["mass"].to_numpy(float),

@@ -56,7 +56,7 @@ def summary(rows: pd.DataFrame) -> Curves:
     Times grow with M and K, of which the reciprocals are taken: every exponent is that of 1/value.
     """
     found = with_settings(rows)
-    wide = found.pivot(index=["line", "x", "update"], columns=["metric", "unit"], values="value")
+    wide = found.pivot(index=["line", "x", "update"], columns=["metric", "unit"], values="value").sort_index(axis=1)
     metrics = wide.columns.get_level_values("metric").unique()
     tables = {str(metric): wide[metric].to_numpy(float) for metric in metrics}
     names, values, updates = (wide.index.get_level_values(level).to_numpy() for level in ("line", "x", "update"))
