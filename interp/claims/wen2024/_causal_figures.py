@@ -45,6 +45,8 @@ def solved_against_entropy(runs: pd.DataFrame) -> "Figure":
             for number, (arm, name) in enumerate(ARMS.items()):
                 of_this = of_arm(runs, problem, arm)
                 style = {**SERIES[number % len(SERIES)], "linestyle": "", "markersize": 5, "alpha": 0.8}
+                if name.startswith("pressed"):  # hollow: there are more arms than colours
+                    style["markerfacecolor"] = "none"
                 axes.plot(of_this["entropy"], of_this["test_accuracy"], label=name, **style)
             axes.set(xlabel="lowest normalised entropy\nat the end of training", xlim=(-0.04, 1.04))
             axes.set_title(f"{_CONDITION[problem[0]]}, k={problem[1]}", fontsize=10)
