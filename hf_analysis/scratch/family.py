@@ -1,6 +1,6 @@
 """Which word problems can a small model learn in minutes? Stories of gains and losses, with small numbers.
 
-Someone has some things, and one to three events follow; the solution has a line for each. The stream of training
+Someone has some things, and one or two events follow; the solution has a line for each. The stream of training
 problem i depends on the seed and on i alone, so that a run can go on anywhere. Held-out problems are held out by
 their solution: no training problem has the same numbers gained and lost in the same order, whatever its words are.
 """
@@ -9,7 +9,7 @@ from random import Random
 
 from hf_analysis.text.problems import Problem
 
-LARGEST, MOST_AT_ONCE, MOST_EVENTS = 20, 6, 3
+LARGEST, MOST_AT_ONCE, MOST_EVENTS = 20, 6, 2
 """No number exceeds the first, no event gains or loses more than the second."""
 MOST_AT_FIRST = 12
 NAMES = (
@@ -26,7 +26,7 @@ def training_problem(seed: int, place: int) -> Problem:
 
 
 def held_out_problems(n: int, first: int = 0) -> list[Problem]:
-    """n problems of two events or more, from number `first` on, of which no two have the same solution.
+    """n problems of two events, from number `first` on, of which no two have the same solution.
 
     Those of one event are single additions, too few to hold many out.
     """
@@ -34,7 +34,7 @@ def held_out_problems(n: int, first: int = 0) -> list[Problem]:
     place = 0
     while len(found) < first + n:
         problem = _drawn("held out", place)
-        if problem.solution.count("=") > 1:
+        if problem.solution.count("=") == MOST_EVENTS:
             found.setdefault(problem.solution, problem)
         place += 1
     return list(found.values())[first:]

@@ -66,7 +66,7 @@ def by_trace(found: pd.DataFrame, name: str, label: str) -> Figure:
         figure = new_figure(5.0, 3.2)
         axes = figure.subplots()
         values = found[name].dropna() if name in found else pd.Series(dtype=float)
-        axes.hist(values, bins=np.linspace(-1, 1, 21), color=SERIES[0]["color"], alpha=0.8)
+        axes.hist(values, bins=np.linspace(-1, 1, 21).tolist(), color=SERIES[0]["color"], alpha=0.8)
         axes.axvline(0, color="0.3", linewidth=0.8)
         axes.set_xlabel(label)
         axes.set_ylabel("traces")

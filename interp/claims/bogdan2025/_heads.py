@@ -31,7 +31,7 @@ TRACE, NULLS = "trace", ("rotated", "permuted")
 N_SPLITS = 20
 EXCESS, BEYOND, AGREEMENT = 0.5, 0.25, 0.3
 """Smallest differences of kurtosis that are of interest, and the smallest rank correlation."""
-HEADS = "section 4: receiver heads"
+HEADS = "on receiver heads"
 
 
 @dataclass(frozen=True)

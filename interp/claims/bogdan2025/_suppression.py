@@ -22,7 +22,7 @@ from interp.statistics.ranks import rank_correlation
 
 READ = ("vertical", "kurtosis", "suppression_effect", "suppression_log_kl", "attention_mean")
 """Metrics that the parts read."""
-SECTION = "sections 4 and 5: the sentences that receiver heads look at, and those whose suppression matters"
+SECTION = "on receiver heads and on attention suppression"
 
 
 def read_by_parts(rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""bogdan2025, sections 4 and 5: does hiding the sentences that receiver heads look at change what follows?
+"""bogdan2025, attention suppression: does hiding the sentences that receiver heads look at change what follows?
 
 Two measures of a sentence's importance, one by looking and one by intervening, over the sentences of a trace. Early
 sentences and long ones are read more and matter more whatever they say; so the correlation is partial on both, and

@@ -1,4 +1,4 @@
-"""bogdan2025, section 4: are there receiver heads, beyond what places, lengths and chance make of any text?
+"""bogdan2025, receiver heads: are there receiver heads, beyond what places, lengths and chance make of any text?
 
 A head's attention between the sentences of a trace is averaged, and each sentence gets a score: what it receives from
 those at least four later. Heads whose scores have a high kurtosis over the sentences are receiver heads. Any text cut

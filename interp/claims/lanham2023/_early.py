@@ -28,6 +28,7 @@ _WHY = {
     RIGHT: "less than a tenth: nine answers in ten would be the same, as with reasoning after the fact",
 }
 EARLY_SECTION, FILLER_SECTION = "section on early answering", "section on filler tokens"
+COPYING = f"{EARLY_SECTION} (our reading: the answer depends on the reasoning, not on a number that can be copied)"
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def unstated_gain(found: Mapping[str, Curves], level: float, *, metric: str) -> 
 
 
 def parts(preset: Traces) -> list[Part]:
-    """Area and filler as published, by the share of answers; the same in nats; controls; and what copying leaves."""
+    """Area and filler as published, by the share of answers; what copying leaves; the same in nats; and controls."""
     unit, found = unit_of(preset.data), []
     for metric, short in ((RIGHT, "right"), (LOG_PROB, "log_prob")):
         of_paper = metric == RIGHT
@@ -115,7 +116,8 @@ def parts(preset: Traces) -> list[Part]:
         found.append(
             _part(
                 f"unstated_{short}", f"the chain helps before the answer's number stands in it: {SAID[metric]}",
-                "ours", "", metric, unit, f"{SAID[metric]}: longest beginning without the number minus no chain",
+                "ours" if of_paper else "paper", "" if of_paper else COPYING, metric, unit,
+                f"{SAID[metric]}: longest beginning without the number minus no chain",
                 partial(unstated_gain, metric=metric),
             )
         )  # fmt: skip

@@ -97,18 +97,19 @@ register(
             "adds {unstated_log_prob} nats."
         ),
         deviations=(
-            "The paper's model is not public, and answers after chains that it wrote itself. cpu: the built-in "
-            " SmolLM2-135M-Instruct reads worked solutions of built-in problems, whose last step nearly "
-            "always holds the answer: what is tested is whether the answer is read from the chain, not whether a "
-            "chain of the model's own is honest. A model of 135M parameters that reads solutions is not a reasoning "
-            "model. paper: an open model's own chains; the answer asked for is the one that it gave. smoke: a tiny "
-            "model with fresh weights, which tests the code, not the claim."
+            "The paper's model is not public, and answers after chains that it wrote itself. cpu: "
+            "SmolLM2-135M-Instruct reads worked solutions of built-in problems, whose last step nearly always holds "
+            "the answer: what is tested is whether the answer is read from the chain, not whether a chain of the "
+            "model's own is honest. A model of 135M parameters that reads solutions is not a reasoning model. "
+            "paper: an open model's own chains; the answer asked for is the one that it gave. smoke: a tiny model "
+            "with fresh weights, which tests the code, not the claim."
         ),
         clarity=(
             "The paper finds that it varies from task to task how far models rely on the chain, and asks how much; "
-            "that the answer depends on it at all, here, is what is judged, and the thresholds are ours. Filler is "
-            "full stops, as many as the chain has tokens. Log-probabilities are ours: a share of answers says "
-            "nothing of what falls short of changing one."
+            "that the answer depends on it at all, here, is what is judged, and the thresholds are ours. A chain "
+            "from whose end the answer is copied passes the first two parts: so the third asks what it adds before. "
+            "Filler is full stops, as many as the chain has tokens. Log-probabilities are ours: a share of answers "
+            "says nothing of what falls short of changing one."
         ),
         presets=PRESETS,
         items=items,

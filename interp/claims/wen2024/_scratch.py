@@ -2,7 +2,7 @@
 
 Both models of a seed begin with the same weights and are measured on the same texts, token for token, so neither
 length nor position nor kind of token differs: only what the models were trained on. Problems and training runs are
-both samples, so they are crossed random effects; problems of one template are a cluster.
+both samples, so they are crossed random effects.
 """
 
 from collections.abc import Callable, Mapping
@@ -113,7 +113,7 @@ def _part(
         direction="below",
         threshold=-SMALLEST,
         why=WHY_SMALLEST,
-        unit="clusters",
+        unit="problems",
         needs=needs,
         note=note,
     )
@@ -129,7 +129,7 @@ def _solves(arm: str) -> Part:
         direction="above",
         threshold=SOLVED,
         why=f"below {SOLVED:g} a model has not learned what it was trained for, and its attention says little",
-        unit="clusters",
+        unit="problems",
         note=partial(_solved_by_run, arm=arm),
     )
 

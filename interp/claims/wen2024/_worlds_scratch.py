@@ -12,9 +12,9 @@ from interp.claims.wen2024._worlds_pretrained import deviations
 from interp.core.claim import World
 from probes.rows import setting, table
 
-SEEDS, TEMPLATES, N_PROBLEMS = 3, 10, 100
+SEEDS, N_PROBLEMS = 3, 100
 """As in the cpu preset."""
-UNITS = [f"family-{i:03d} cluster={i % TEMPLATES}" for i in range(N_PROBLEMS)]
+UNITS = [f"family-{i:03d}" for i in range(N_PROBLEMS)]
 _CELLS = tuple(dict.fromkeys([place for place, *_ in PLACES.values()] + [("min", "final", DIRECT)]))
 
 
