@@ -1,5 +1,6 @@
 """Does what `results/` says follow from its rows, on this machine, by the code as it is?"""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from interp.core.claim import load_claims
 from interp.core.published import all_published, claim_of, differences, judged_again, preset_with
 from interp.core.severity import read_severity
-from interp.report.ledger_card import BY_HAND, dataset_card, headlines, with_findings
+from interp.report.ledger_card import BY_HAND, IN_SHORT, dataset_card, headlines, in_short, with_findings
 from interp.report.ledger_pages import claim_page
 
 ROOT = Path(__file__).parents[1]
@@ -67,3 +68,13 @@ def test_the_number_by_hand_is_the_published_one(monkeypatch, capsys):
 
 def test_results_stay_small():
     assert sum(file.stat().st_size for file in RESULTS.rglob("*") if file.is_file()) < LIMIT
+
+
+def test_what_is_said_in_short_is_said_only_with_the_outcomes_that_it_rests_on():
+    assert len(in_short(PUBLISHED, "")) == len(IN_SHORT), "an outcome has changed: write its sentence anew"
+    claim_id, needed, _ = IN_SHORT[0]
+    one = next(one for one in PUBLISHED if one.record.claim == claim_id)
+    judgement = one.record.judgement
+    turned = [replace(v, outcome="inconclusive") if v.key in needed else v for v in judgement.verdicts]
+    changed = replace(one, record=replace(one.record, judgement=replace(judgement, verdicts=tuple(turned))))
+    assert in_short([changed], "") == []

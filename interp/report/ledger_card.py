@@ -1,11 +1,12 @@
 """What is in `results/`, for whoever loads it? A dataset card, and what the top README shows of it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interp.core.claim import load_claims
+from interp.core.judgement import filled
 from interp.report.ledger_pages import ledger_table, paper_lines
 from probes.base.atomic import write_text
 
@@ -32,16 +33,39 @@ START, END = "<!-- findings: cotlens claims judge all --write -->", "<!-- end of
 
 
 HEADLINES = (
-    "wen2024/fig6-gsm8k",
-    "wen2024/fig6-finetune",
-    "wen2024/causal-sparsity",
     "wen2024/mechanism-steps",
     "wen2024/mechanism-knockout",
     "wen2024/mechanism-running-parity",
     "li2024/fig4",
     "wang2025/cot-vs-curriculum",
 )
-"""Claims whose findings open the top README, whichever way they went."""
+"""Claims whose findings the top README tells, whichever way they went, besides those of `IN_SHORT`."""
+
+
+IN_SHORT: tuple[tuple[str, Mapping[str, str], str], ...] = (
+    (
+        "wen2024/fig6-gsm8k",
+        {"published": "supported", "permuted_published": "refuted", "sentence": "refuted"},
+        "**In text:** as published, a small pretrained model's attention is sparser on GSM8K with CoT than without "
+        "({published.estimate:.3f} of normalised entropy); so is it with permuted weights "
+        "({permuted_published.estimate:.3f}), and over the same closing sentence it is not "
+        "({sentence.estimate:+.3f}).",
+    ),
+    (
+        "wen2024/fig6-finetune",
+        {"published": "refuted", "alone": "supported", "over_no_cot": "inconclusive"},
+        "**By training:** fine-tuning it on CoT makes attention over that sentence sparser ({alone.estimate:.3f}), "
+        "but not measurably more than fine-tuning on the bare answers does ({over_no_cot.estimate:+.3f}).",
+    ),
+    (
+        "wen2024/causal-sparsity",
+        {"dense": "supported", "pressed_sparse": "refuted", "dense_learns": "supported", "misplaced": "supported"},
+        "**As a cause:** a toy model that must attend to everything alike does not learn its chain in time, but one "
+        "that is pressed to attend widely does ({dense_learns.estimate:.0%} of seeds), and one that is pressed to "
+        "attend narrowly learns later or not at all: what counts is *where* attention goes, not how narrow it is.",
+    ),
+)
+"""By claim: the outcomes of parts that a sentence rests on, and the sentence; left out where an outcome differs."""
 
 
 BY_HAND = """import pandas as pd
@@ -85,10 +109,20 @@ def dataset_card(found: Sequence["Published"]) -> str:
     )
 
 
+def in_short(found: Sequence["Published"], link: str) -> list[str]:
+    """The sentences of `IN_SHORT` whose outcomes are the published ones."""
+    verdicts = {one.record.claim: one.record.judgement.verdicts for one in found}
+    return [
+        f"- {filled(sentence, verdicts[claim_id])} ([{claim_id}]({link}{claim_id}/README.md))"
+        for claim_id, needed, sentence in IN_SHORT
+        if needed.items() <= {v.key: v.outcome for v in verdicts.get(claim_id, ())}.items()
+    ]
+
+
 def headlines(found: Sequence["Published"], link: str) -> str:
-    """The findings of `HEADLINES` in sentences without their intervals, and a line for each paper."""
+    """What was found in short, the findings of `HEADLINES` without their intervals, and a line for each paper."""
     records = {one.record.claim: one.record for one in found}
-    lines = []
+    lines = ["Is chain of thought sparser? In short:", "", *in_short(found, link), "", "And what does it do?", ""]
     for claim_id in HEADLINES:
         if claim_id in records:
             judgement = records[claim_id].judgement
