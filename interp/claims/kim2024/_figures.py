@@ -150,8 +150,9 @@ def loss_curves(losses: pd.DataFrame) -> Figure:
                 axes.plot(mean.index, mean, **style, ms=5, markevery=max(1, len(mean) // 8))
             axes.set(yscale="log", xlabel="training samples seen", title=f"d = {d}")
             axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter())
-            axes.legend(fontsize=7)
         panels[0].set_ylabel("loss of the root (half squared error)")
+        named = {name: line for axes in panels for line, name in zip(*axes.get_legend_handles_labels())}
+        figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=4, fontsize=8)
         return figure
 
 

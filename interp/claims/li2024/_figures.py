@@ -68,8 +68,11 @@ def required_examples(found: pd.DataFrame, factors: Mapping[str, str]) -> Figure
         shown = [n for n in (5, 10, 20, 40, 80, 160, 320, 640) if n <= 2 * needed["needed"].max()]
         left.set_yticks(shown, [str(n) for n in shown])
         left.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        bounds = [n for n in (10, 20, 50, 100, 200, 500, 1000) if bound.min() <= n <= bound.max()]
+        left.set_xticks(bounds, [str(n) for n in bounds])
         right.set_xticks([1, 2, 4], ["1", "2", "4"])
-        right.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        for axes in (left, right):
+            axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         return figure
 
 

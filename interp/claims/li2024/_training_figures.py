@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import matplotlib.ticker
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -43,6 +44,9 @@ def times(found: Curves) -> Figure:
                         ends, middle.min() * (ends / ends[int(power > 0)]) ** (-power * slope), style, color="0.5"
                     )
             axes.set(xscale="log", yscale="log", xlabel=name)
+            places = found.lines[line][0] ** power
+            axes.set_xticks(places, [f"{place:.3g}" for place in places], fontsize=8)
+            axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         figure.axes[0].set_ylabel("updates")
         figure.axes[0].legend(fontsize=8)
         figure.supxlabel("grey: powers of the bound (dotted 1, dashed the lemma's 2 or K's 3)", fontsize=8)
