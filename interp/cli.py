@@ -79,10 +79,11 @@ def _refuse(message: str) -> int:
 
 
 def _one_line(box: str) -> str:
-    """The text inside the frame that tyro draws around an error; its title only says again what the text does."""
+    """What tyro writes about an error, without frame and rules; its title only says again what the text does."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    lines = [re.sub(r"[│╰╯─]+", " ", line).strip() for line in plain.splitlines() if "╭" not in line]
-    return " ".join(line for line in lines if line)
+    lines = [re.sub(r"[│╭╮╰╯─]+|^-+$", " ", line).strip() for line in plain.splitlines()]
+    title, *text = [line for line in lines if line] or [""]
+    return " ".join(text) or title
 
 
 if __name__ == "__main__":
