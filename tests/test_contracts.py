@@ -27,13 +27,8 @@ from toy_models.parity.task import Parity
 from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, is_causal, load_tasks, register, task_class
 
 GOLDEN = stored()
-DRAWS = 20
-"""Simulated experiments in each world of a claim; `results/severity.json` has more of them."""
-FEWER = {
-    "wen2024/fig6": 8, "wen2024/fig6-finetune": 8, "bogdan2025/receiver-heads": 8,
-    "bogdan2025/attention-predicts-suppression": 8,
-}  # fmt: skip
-"""Of claims whose simulated experiments take long."""
+DRAWS = 8
+"""Simulated experiments in each world of a claim: gross errors; `results/severity.json` has a hundred of most."""
 
 
 def variants(kind: type) -> list[Task]:
@@ -218,7 +213,7 @@ def test_no_judge_errs_more_often_than_it_says(claim):
     first = next(one for one in load_claims().values() if one.parts is claim.parts)
     if first is not claim:
         pytest.skip(f"the judge of {first.id}; results/severity.json has the error rates of both")
-    found = severity(claim, FEWER.get(claim.id, DRAWS))
+    found = severity(claim, DRAWS)
     assert {row.truth for row in found} == {True, False}, "a world where a part is true, and one where one is false"
     primary = {part.key for part in claim.parts(claim.presets["cpu"]) if part.primary}
     assert primary <= {row.part for row in found if not row.truth}, "a primary part that is false in no world"

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from safetensors import safe_open
 
-KILLS = 20
+KILLS = 10
 """Of each command."""
 HERE = Path(__file__).parent
 
