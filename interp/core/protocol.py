@@ -29,7 +29,7 @@ SHARED = (
     *("probes", "toy_models", "hf_analysis", "interp/statistics"),
     *(
         f"interp/core/{name}.py"
-        for name in ("claim", "contrast", "judgement", "judging", "parts", "trace_runs", "verdict")
+        for name in ("claim", "contrast", "judgement", "judging", "parts", "problem_runs", "trace_runs", "verdict")
     ),
 )
 """Code that every measurement and every judge rests on, besides the modules of its own paper."""

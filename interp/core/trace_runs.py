@@ -5,26 +5,23 @@ shard of them is measured, and the interval of a mean over traces.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from hf_analysis.text.problems import template_of
 from interp.core.claim import Item
-from interp.core.judging import UNBOUNDED, mean_over
-from interp.core.parts import NotMeasurable, Unit
-from interp.statistics import Interval, clustered_mean
+from interp.core.judging import UNBOUNDED
+from interp.core.parts import NotMeasurable
+from interp.core.problem_runs import clustered, clusters_of, load, shards, some_problems
+from interp.statistics import Interval
 
 if TYPE_CHECKING:
-    from hf_analysis.models.loading import LoadedModel
-    from hf_analysis.text.problems import Problem
     from hf_analysis.traces.tokens import TraceTokens
 
-TINY = "tiny "
-"""Prefix that asks for a small, randomly initialised model with the tokenizer of the named one."""
+_model = lru_cache(maxsize=2)(load)
+"""The last models are kept: nothing here changes them."""
 CLUSTERED = (
     "Traces of problems made from one template (the built-in ones) are one cluster: intervals are for new templates, "
     "n counts templates; other problems are their own clusters."
@@ -65,12 +62,7 @@ class Traces:
 
 def items(preset: Traces) -> list[Item]:
     """One item for each shard of problems, from the preset's first one on."""
-    total = preset.limit or len(_problems(preset, preset.first_unit, None))
-    end = preset.first_unit + total
-    return [
-        Item(f"problems={start}-{min(start + preset.shard, end) - 1}", {**asdict(preset), "start": start})
-        for start in range(preset.first_unit, end, preset.shard)
-    ]
+    return shards(preset, preset.limit or len(some_problems(preset.data, preset.first_unit, None)))
 
 
 def measured(item: Item) -> pd.DataFrame:
@@ -80,7 +72,7 @@ def measured(item: Item) -> pd.DataFrame:
     from probes.rows import concat
 
     preset, traces = traces_of(item)
-    model = load(preset.model)
+    model = _model(preset.model)
     study = Study(
         model, traces, model.name, seed=preset.seed, gap=preset.gap, rotations=preset.rotations,
         permutations=preset.permutations, controls=preset.controls,
@@ -107,7 +99,7 @@ def _traces(preset: Traces, start: int) -> tuple["TraceTokens", ...]:
     end = start + preset.shard
     if preset.limit is not None:
         end = min(end, preset.first_unit + preset.limit)
-    model, problems = load(preset.model), _problems(preset, start, end - start)
+    model, problems = _model(preset.model), some_problems(preset.data, start, end - start)
     if preset.written:
         top_p = 0.95 if preset.temperature else 1.0
         decoding = Decoding(preset.temperature, top_p, 1, preset.max_new_tokens)
@@ -119,48 +111,10 @@ def _traces(preset: Traces, start: int) -> tuple["TraceTokens", ...]:
     return tuple(one for one in tokens if len(one.reasoning) >= preset.least)
 
 
-@lru_cache(maxsize=2)
-def load(name: str) -> "LoadedModel":
-    """The model called `name`, or its tiny twin; the last ones are kept."""
-    from hf_analysis.models.loading import load_model, tiny_twin
-
-    if name.startswith(TINY):
-        return tiny_twin(load(name.removeprefix(TINY)), seed=0)
-    return load_model(name)
-
-
-def _problems(preset: Traces, first: int, limit: int | None) -> list["Problem"]:
-    """`limit` problems from number `first` on; without a limit all that follow."""
-    from hf_analysis.text.problems import load_problems
-
-    return load_problems(preset.data, limit=None if limit is None else first + limit)[first:]
-
-
-def unit_of(data: str) -> Unit:
-    """What n counts: built-in problems come from templates, any others are their own clusters."""
-    return "clusters" if data == "builtin" else "problems"
-
-
-def clusters_of(units: Sequence[str] | pd.Index) -> np.ndarray:
-    """The cluster of each trace: the template of its problem, or the problem where several are of one."""
-    return np.array([template_of(str(unit).partition(" sample=")[0]) for unit in units])
-
-
 def mean_over_traces(
     values: pd.Series, level: float, bounds: tuple[float, float] = UNBOUNDED
 ) -> Interval | NotMeasurable:
     """The mean over traces, whose ids are the index, with an interval for new templates; without undefined values."""
     values = values.dropna().sort_index()
     data, clusters = values.to_numpy(float), clusters_of(values.index)
-    _, first = np.unique(clusters, return_index=True)
-    if len(first) < 2:
-        return NotMeasurable(f"{len(data)} traces of {len(first)} templates; a mean with an interval needs two")
-    if np.ptp(data) == 0:  # as many units as clusters agree
-        return mean_over(data[first], level, bounds)
-    found = clustered_mean(data, clusters, rng=0, level=level)
-    return replace(found, low=max(found.low, bounds[0]), high=min(found.high, bounds[1]))
-
-
-def built_in(n: int, first: int = 0) -> list[str]:
-    """The ids of n built-in problems, for simulated worlds."""
-    return [f"gsm-symbolic-0-{place:05d}" for place in range(first + 1, first + n + 1)]
+    return clustered(data, clusters, level, bounds, of="traces")

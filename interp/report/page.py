@@ -50,6 +50,7 @@ def build(directories: Sequence[Path], results: Path = RESULTS) -> str:
     plotly = _plotly() if data["pretrained"] or data["toy"] else ""
     return rendered(
         "page.html",
+        title="CoTLens report",
         policy=policy(plotly, script),
         css=Markup(asset("page.css") + asset("traces.css")),
         dark=Markup(asset("dark.css")),

@@ -34,7 +34,7 @@ def trace_page(directory: Path) -> str:
         policy=policy(script),
         css=Markup(asset("page.css") + asset("traces.css")),
         dark=Markup(asset("dark.css")),
-        title=run.name,
+        title=f"CoTLens trace: {run.name}",
         summary=_summary(run),
         again=measured_again(run.config),
         data=Markup(script_json({"traces": data})),

@@ -15,7 +15,8 @@ from jaxtyping import Float, Int
 
 from interp.core.judging import DIFFERENCE, UNBOUNDED
 from interp.core.parts import NotMeasurable, Part, Unit
-from interp.core.trace_runs import Traces, clusters_of, mean_over_traces, unit_of
+from interp.core.problem_runs import clusters_of, unit_of
+from interp.core.trace_runs import Traces, mean_over_traces
 from interp.statistics import Interval
 from interp.statistics.ranks import split_half
 

@@ -16,7 +16,8 @@ from hf_analysis.traces.sentences import BEYOND_CONTROL, SUPPRESSION, sentence_t
 from interp.claims.bogdan2025._heads import n_chosen
 from interp.core.judging import DIFFERENCE
 from interp.core.parts import NotMeasurable, Part, Role
-from interp.core.trace_runs import Traces, clusters_of, mean_over_traces, unit_of
+from interp.core.problem_runs import clusters_of, unit_of
+from interp.core.trace_runs import Traces, mean_over_traces
 from interp.statistics import Interval
 from interp.statistics.ranks import rank_correlation
 

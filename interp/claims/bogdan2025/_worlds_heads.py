@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from interp.claims.bogdan2025._heads import BEYOND, EXCESS, NULLS, TRACE, VERSIONS, n_chosen
 from interp.core.claim import World
-from interp.core.trace_runs import built_in, clusters_of
+from interp.core.problem_runs import built_in, clusters_of
 from probes.rows import table
 
 N_TRACES, N_SENTENCES, N_LAYERS, N_HEADS, GAP = 40, 12, 4, 12, 4

@@ -11,7 +11,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from interp.core.claim import World
-from interp.core.trace_runs import built_in
+from interp.core.problem_runs import built_in
 from probes.rows import concat, table
 
 N_TRACES, N_SENTENCES, GAP = 21, 12, 4

@@ -14,7 +14,8 @@ import pandas as pd
 from interp.claims.bogdan2025._suppression import SHOWN, parts, read_by_parts, summary
 from interp.claims.bogdan2025._worlds_suppression import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
-from interp.core.trace_runs import CLUSTERED, TINY, Traces, items, measured
+from interp.core.problem_runs import TINY
+from interp.core.trace_runs import CLUSTERED, Traces, items, measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,8 @@ import pandas as pd
 from interp.claims.bogdan2025._heads import NULLS, TRACE, VERSIONS, parts, summary
 from interp.claims.bogdan2025._worlds_heads import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
-from interp.core.trace_runs import CLUSTERED, TINY, Traces, items, measured
+from interp.core.problem_runs import TINY
+from interp.core.trace_runs import CLUSTERED, Traces, items, measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -64,11 +64,12 @@ def grid_exponent(points: pd.DataFrame, values: str, ratio: float, level: float)
     return found.opened(up=bool((np.log(d[capped]) < middle).any()), down=bool((np.log(d[capped]) > middle).any()))
 
 
-def seed_exponents(d: pd.Series, values: pd.Series, units: pd.Series) -> pd.Series:
-    """By seed: the exponent p of values ~ d^p, least squares of the logarithms over its sizes."""
-    x, y = np.log(d.astype(float)), np.log(values)
-    runs = pd.DataFrame({"x": x, "y": y, "xy": x * y, "xx": x * x, "unit": units}).groupby("unit")
-    mean = runs.mean()[runs["x"].nunique() > 1]
+def seed_exponents(sizes: pd.Series, values: pd.Series, *runs: pd.Series, least: int = 2) -> pd.Series:
+    """By run (seed, or model and seed): the exponent p of values ~ size^p, least squares of the logarithms over its
+    sizes, of which it has `least` or more."""
+    x, y = np.log(sizes.astype(float)), np.log(values)
+    by_run = pd.DataFrame({"x": x, "y": y, "xy": x * y, "xx": x * x}).groupby(list(runs))
+    mean = by_run.mean()[by_run["x"].nunique() >= least]
     return (mean["xy"] - mean["x"] * mean["y"]) / (mean["xx"] - mean["x"] ** 2)
 
 

@@ -3,10 +3,9 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
-from interp.claims.kim2024._parts import least_share
+from interp.claims.kim2024._parts import least_share, seed_exponents
 from interp.core.judging import mean_over, share_of
 from interp.core.parts import NotMeasurable
 from interp.statistics import Interval
@@ -80,10 +79,8 @@ def _slopes(found: pd.DataFrame) -> pd.Series:
     """Least squares of log variance (over E|grad f|^2) on log |P|, by model and seed with three sizes or more."""
     half = found[(found["n"] == 0) & (found["update"] == 0) & (found["k"] == found["d"] // 2)]
     half = half[half["condition"] != "one_parity"]
-    x, y = np.log(half["secrets"]), np.log(half["ratio"] / half["secrets"])  # variance over E|grad f|^2
-    runs = half.assign(x=x, y=y, xy=x * y, xx=x * x).groupby(["condition", "unit"])
-    mean = runs[["x", "y", "xy", "xx"]].mean()[runs.size() > 2]
-    return (mean["xy"] - mean["x"] * mean["y"]) / (mean["xx"] - mean["x"] ** 2)
+    over = half["ratio"] / half["secrets"]  # variance over E|grad f|^2
+    return seed_exponents(half["secrets"], over, half["condition"], half["unit"], least=3)
 
 
 def share_held(summary: Summary, level: float, *, of: str) -> Interval | NotMeasurable:

@@ -14,7 +14,8 @@ import pandas as pd
 
 from interp.core.judging import DIFFERENCE, UNBOUNDED
 from interp.core.parts import Estimator, NotMeasurable, Part, Role, Unit
-from interp.core.trace_runs import Traces, mean_over_traces, unit_of
+from interp.core.problem_runs import unit_of
+from interp.core.trace_runs import Traces, mean_over_traces
 from interp.statistics import Interval
 
 LOG_PROB, RIGHT, STANDS = "answer_log_prob", "answer_right", "answer_stands"

@@ -7,7 +7,7 @@ import pandas as pd
 
 from interp.claims.lanham2023._early import EARLY, LOG_PROB, RIGHT, STANDS
 from interp.core.claim import World
-from interp.core.trace_runs import built_in, clusters_of
+from interp.core.problem_runs import built_in, clusters_of
 from probes.rows import concat, table
 
 N_TRACES, N_STEPS = 60, 4

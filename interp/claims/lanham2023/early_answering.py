@@ -14,7 +14,8 @@ import pandas as pd
 from interp.claims.lanham2023._early import EARLY, LOG_PROB, RIGHT, STANDS, parts, summary
 from interp.claims.lanham2023._worlds import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
-from interp.core.trace_runs import CLUSTERED, TINY, Traces, items, measured, traces_of
+from interp.core.problem_runs import TINY
+from interp.core.trace_runs import CLUSTERED, Traces, items, measured, traces_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -114,7 +114,7 @@ def composed_exponent(found: Factors, level: float) -> Interval | NotMeasurable:
     """p of needed ~ (tau_o rho_o)^-p with errors in every step, the mean over seeds."""
     if found.composed is None:
         return NotMeasurable("no errors in every step in these rows")
-    return _mean_exponent(found.composed, level)
+    return mean_slope(exponents(found.composed, level), level)
 
 
 def beyond_votes(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, Float[np.ndarray, "cell seed"], int]:
@@ -197,11 +197,11 @@ def _slopes(growth: Growth) -> Float[np.ndarray, "seed"]:
 
 def exponent(found: Factors, level: float, *, factor: str) -> Interval | NotMeasurable:
     """p of needed ~ factor^-p, the mean over seeds."""
-    return _mean_exponent(found.growth[factor], level)
+    return mean_slope(exponents(found.growth[factor], level), level)
 
 
-def _mean_exponent(growth: Growth, level: float) -> Interval | NotMeasurable:
-    result = exponents(growth, level)
+def mean_slope(result: Bands | NotMeasurable, level: float) -> Interval | NotMeasurable:
+    """What `exponents` found, as one interval."""
     if isinstance(result, NotMeasurable):
         return result
     ends = float(result.value[0]), float(result.low[0]), float(result.high[0])

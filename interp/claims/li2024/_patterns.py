@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from interp.claims.li2024._estimates import bands, largest_size
-from interp.claims.li2024._factors import ENOUGH, Growth, exponents, needed_examples
+from interp.claims.li2024._factors import ENOUGH, Growth, exponents, mean_slope, needed_examples
 from interp.claims.li2024._runs import VOTES, errors_of
 from interp.core.parts import NotMeasurable
 from interp.statistics import Interval
@@ -63,11 +63,7 @@ def beyond_vote(found: Needs, level: float) -> Interval | NotMeasurable:
 
 def exponent(found: Needs, level: float, *, of: str) -> Interval | NotMeasurable:
     """p of needed ~ (log M)^p, the mean over seeds."""
-    result = exponents(getattr(found, of), level)
-    if isinstance(result, NotMeasurable):
-        return result
-    ends = float(result.value[0]), float(result.low[0]), float(result.high[0])
-    return Interval(*ends, level, result.n, "mean of the seeds' slopes, t")
+    return mean_slope(exponents(getattr(found, of), level), level)
 
 
 def vote_note(found: Needs) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from interp.claims.li2024._estimates import Bands, bands, largest, least
-from interp.claims.li2024._factors import Growth, exponents, needed_examples
+from interp.claims.li2024._factors import Growth, exponents, mean_slope, needed_examples
 from interp.core.judging import share_of
 from interp.core.parts import NotMeasurable
 from interp.statistics import Interval
@@ -74,11 +74,7 @@ def exponent(
     found: Curves, level: float, *, line: str, metric: str = "loss", at: float = LEVELS[-1]
 ) -> Interval | NotMeasurable:
     """p of T ~ (1/value)^p along a line, the mean over seeds."""
-    result = _bands(found, level, line, metric, at)
-    if isinstance(result, NotMeasurable):
-        return result
-    ends = float(result.value[0]), float(result.low[0]), float(result.high[0])
-    return Interval(*ends, level, result.n, "mean of the seeds' slopes, t")
+    return mean_slope(_bands(found, level, line, metric, at), level)
 
 
 def _bands(found: Curves, level: float, line: str, metric: str, at: float) -> Bands | NotMeasurable:
@@ -88,11 +84,7 @@ def _bands(found: Curves, level: float, line: str, metric: str, at: float) -> Ba
 
 def level_exponent(found: Curves, level: float) -> Interval | NotMeasurable:
     """p of T ~ epsilon^-p at the base, over LEVELS."""
-    result = _level_bands(found, level)
-    if isinstance(result, NotMeasurable):
-        return result
-    ends = float(result.value[0]), float(result.low[0]), float(result.high[0])
-    return Interval(*ends, level, result.n, "mean of the seeds' slopes, t")
+    return mean_slope(_level_bands(found, level), level)
 
 
 def _level_bands(found: Curves, level: float) -> Bands | NotMeasurable:
@@ -184,13 +176,9 @@ def length_growth(found: Curves) -> Growth | None:
 def length_exponent(found: Curves, level: float) -> Interval | NotMeasurable:
     """p of the required number of context examples ~ alpha^-p, the mean over seeds."""
     growth = length_growth(found)
-    result = (
-        NotMeasurable("no prompts of several lengths in these rows") if growth is None else exponents(growth, level)
-    )
-    if isinstance(result, NotMeasurable):
-        return result
-    ends = float(result.value[0]), float(result.low[0]), float(result.high[0])
-    return Interval(*ends, level, result.n, "mean of the seeds' slopes, t")
+    if growth is None:
+        return NotMeasurable("no prompts of several lengths in these rows")
+    return mean_slope(exponents(growth, level), level)
 
 
 def length_note(found: Curves) -> str:

@@ -17,21 +17,12 @@ import pandas as pd
 
 from hf_analysis.measurement.pairs import matched_to
 from interp.claims.wen2024._fig6_comparisons import BEYOND, COMPARISONS, PERMUTED, TRAINED, Comparison
-from interp.claims.wen2024._pretrained import (
-    SMALLEST,
-    WHY_SMALLEST,
-    load,
-    mean_difference,
-    read_of,
-    shards,
-    sides,
-    some_problems,
-    unit_of,
-)
+from interp.claims.wen2024._pretrained import SMALLEST, WHY_SMALLEST, mean_difference, read_of, sides
 from interp.core.claim import Item
 from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, Reading, beyond, paired
 from interp.core.judging import DIFFERENCE, UNBOUNDED
 from interp.core.parts import NotMeasurable, Part, Unit
+from interp.core.problem_runs import load, shards, some_problems, unit_of
 from interp.statistics import Interval
 from probes.rows import concat
 

@@ -13,9 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from interp.claims.wen2024._pretrained import SMALLEST, WHY_SMALLEST, over_problems_and_runs, unit_of
+from interp.claims.wen2024._pretrained import SMALLEST, WHY_SMALLEST, over_problems_and_runs
 from interp.claims.wen2024._tuned import ARMS, BASE, FINAL, OTHERS, TEXTS, Table, Tuned
 from interp.core.parts import NotMeasurable, Part, Role
+from interp.core.problem_runs import unit_of
 from interp.statistics import Interval
 
 LEARNED = 0.05

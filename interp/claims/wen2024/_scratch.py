@@ -14,14 +14,10 @@ import pandas as pd
 from jaxtyping import Float
 
 from interp.claims.wen2024._finetune import SOURCE
-from interp.claims.wen2024._pretrained import (
-    SMALLEST,
-    WHY_SMALLEST,
-    clusters_of,
-    over_problems_and_runs,
-)
+from interp.claims.wen2024._pretrained import SMALLEST, WHY_SMALLEST, over_problems_and_runs
 from interp.core.judging import DIFFERENCE
 from interp.core.parts import Estimator, NotMeasurable, Part, Role
+from interp.core.problem_runs import clusters_of
 from interp.statistics import Interval
 from probes.rows import with_settings
 

@@ -7,8 +7,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._pretrained import by_problem, mean_over_problems, unit_of
+from interp.claims.wen2024._pretrained import by_problem, mean_over_problems
 from interp.core.parts import NotMeasurable, Part, Role
+from interp.core.problem_runs import unit_of
 from interp.statistics import Interval
 
 FINAL, STEPS, DISTANCE = "final_log_prob", "step_log_prob", "key_distance"

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from interp.claims.wen2024._pretrained import clusters_of
+from interp.core.problem_runs import clusters_of
 from probes import rows
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import pandas as pd
 
 from interp.claims.wen2024._finetune import MEASURES, NATS, PLACES, SMALLEST
 from interp.claims.wen2024._tuned import ARMS, BASE, OTHERS, TRAINING, run_name
-from interp.claims.wen2024._worlds_pretrained import built_in, deviations
+from interp.claims.wen2024._worlds_pretrained import deviations
 from interp.core.claim import World
+from interp.core.problem_runs import built_in
 from probes.rows import concat, setting, table
 
 N_PROBLEMS, N_PASSAGES, SEEDS, DOSES = 24, 7, 3, (4_096, 16_384)

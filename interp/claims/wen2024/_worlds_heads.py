@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.wen2024._ablations import FINAL, GROUPS, INTACT, STEPS, Group
-from interp.claims.wen2024._worlds_pretrained import built_in, deviations, simulated_log_probs
+from interp.claims.wen2024._worlds_pretrained import deviations, simulated_log_probs
 from interp.core.claim import World
+from interp.core.problem_runs import built_in
 
 N_SELECTION, N_PROBLEMS, DRAWS = 16, 40, 2
 """As in the cpu preset."""

@@ -10,13 +10,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from interp.claims.wen2024._pretrained import clusters_of
+from interp.core.problem_runs import clusters_of
 from probes.rows import concat, setting, table
-
-
-def built_in(n: int, first: int = 0) -> list[str]:
-    """The ids of n built-in problems."""
-    return [f"gsm-symbolic-0-{place:05d}" for place in range(first + 1, first + n + 1)]
 
 
 def deviations(

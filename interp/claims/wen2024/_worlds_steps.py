@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.wen2024._steps import ARMS, DISTANCE, INTACT, OUTCOMES, SMALLEST, TESTS
-from interp.claims.wen2024._worlds_pretrained import built_in, deviations, simulated_log_probs
+from interp.claims.wen2024._worlds_pretrained import deviations, simulated_log_probs
 from interp.core.claim import World
+from interp.core.problem_runs import built_in
 
 N_PROBLEMS, DRAWS = 60, 2
 """As in the cpu preset."""

@@ -13,8 +13,8 @@ import pandas as pd
 from interp.claims.wen2024._fig6 import Fig6, items, measure_shard, parts, read_by_parts, summary
 from interp.claims.wen2024._pretrained import CLUSTERED
 from interp.claims.wen2024._worlds_fig6 import worlds
-from interp.claims.wen2024._worlds_pretrained import built_in
 from interp.core.claim import Claim, Scale, register
+from interp.core.problem_runs import built_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.wen2024._finetune import LEARNED, parts
-from interp.claims.wen2024._pretrained import CLUSTERED, TINY, load, some_problems
+from interp.claims.wen2024._pretrained import CLUSTERED
 from interp.claims.wen2024._tuned import ARMS, BASE, dose_rows, summary, tuned_rows
 from interp.claims.wen2024._worlds_finetune import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.problem_runs import TINY, load, some_problems
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@
 from dataclasses import replace
 
 from interp.claims.wen2024._fig6 import Fig6
-from interp.claims.wen2024._pretrained import TINY
 from interp.claims.wen2024._worlds_fig6 import worlds
 from interp.claims.wen2024.fig6 import CLAIM
 from interp.core.claim import Scale, register
+from interp.core.problem_runs import TINY
 
 PRESETS = {
     "smoke": Fig6(TINY + "builtin", "builtin", limit=4, shard=2, baseline_limit=2),

@@ -14,20 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._pretrained import (
-    CLUSTERED,
-    SMALLEST,
-    WHY_SMALLEST,
-    mean_difference,
-    read_of,
-    sides,
-    some_problems,
-    unit_of,
-)
-from interp.claims.wen2024._worlds_pretrained import built_in, deviations, simulated_entropies
+from interp.claims.wen2024._pretrained import CLUSTERED, SMALLEST, WHY_SMALLEST, mean_difference, read_of, sides
+from interp.claims.wen2024._worlds_pretrained import deviations, simulated_entropies
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.contrast import Contrast, Side, contrast
 from interp.core.parts import NotMeasurable, Part
+from interp.core.problem_runs import built_in, some_problems, unit_of
 from interp.statistics import Interval
 
 if TYPE_CHECKING:

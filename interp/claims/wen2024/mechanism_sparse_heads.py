@@ -40,20 +40,11 @@ from interp.claims.wen2024._ablations import (
     known_heads,
     scores,
 )
-from interp.claims.wen2024._pretrained import (
-    CLUSTERED,
-    TINY,
-    by_problem,
-    change_intervals,
-    load,
-    mean_over_problems,
-    shards,
-    some_problems,
-    unit_of,
-)
+from interp.claims.wen2024._pretrained import CLUSTERED, by_problem, change_intervals, mean_over_problems
 from interp.claims.wen2024._worlds_heads import SMALLEST, WORLDS, part_key
 from interp.core.claim import Claim, Item, Scale, register
 from interp.core.parts import NotMeasurable, Part
+from interp.core.problem_runs import TINY, load, shards, some_problems, unit_of
 from interp.statistics import Interval
 
 if TYPE_CHECKING:

@@ -23,18 +23,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from interp.claims.wen2024._pretrained import (
-    CLUSTERED,
-    TINY,
-    by_problem,
-    change_intervals,
-    load,
-    shards,
-    some_problems,
-)
+from interp.claims.wen2024._pretrained import CLUSTERED, by_problem, change_intervals
 from interp.claims.wen2024._steps import ARMS, DISTANCE, FINAL, INTACT, OUTCOMES, TESTS, cut_rows, parts, summary
 from interp.claims.wen2024._worlds_steps import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.problem_runs import TINY, load, shards, some_problems
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

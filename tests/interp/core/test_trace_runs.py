@@ -7,7 +7,8 @@ from hf_analysis.models.generation import Decoding
 from hf_analysis.text.problems import load_problems
 from hf_analysis.text.written_traces import written_traces
 from interp.core.parts import NotMeasurable
-from interp.core.trace_runs import Traces, built_in, items, load, mean_over_traces, traces_of
+from interp.core.problem_runs import built_in, load
+from interp.core.trace_runs import Traces, items, mean_over_traces, traces_of
 
 
 def test_items_are_shards_from_the_first_problem_on():

@@ -12,11 +12,11 @@ from hf_analysis.finetuning import FinetuneConfig, Finetuner
 from hf_analysis.text.conditions import Context, find_condition, tokenise
 from interp.claims.wen2024 import fig6_finetune as claim
 from interp.claims.wen2024._finetune import MEASURES, PLACES
-from interp.claims.wen2024._pretrained import load, some_problems
 from interp.claims.wen2024._tuned import ARMS, BASE, FINAL, run_name, summary
 from interp.claims.wen2024._worlds_finetune import WORLDS, simulated_tuning
 from interp.core.claim import CLAIMS
 from interp.core.judgement import Judgement
+from interp.core.problem_runs import load, some_problems
 
 
 def simulated(cot: float, no_cot: float = 0.0, prose: float = 0.0, **changes) -> pd.DataFrame:

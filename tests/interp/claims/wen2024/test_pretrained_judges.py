@@ -11,10 +11,11 @@ from interp.claims.wen2024._fig6 import read_by_parts
 from interp.claims.wen2024._fig6_comparisons import COMPARISONS
 from interp.claims.wen2024._pretrained import by_problem, mean_over_problems
 from interp.claims.wen2024._steps import DISTANCE, FINAL, STEPS
-from interp.claims.wen2024._worlds_pretrained import built_in, simulated_entropies
+from interp.claims.wen2024._worlds_pretrained import simulated_entropies
 from interp.core.claim import CLAIMS
 from interp.core.judgement import Judgement
 from interp.core.parts import NotMeasurable
+from interp.core.problem_runs import built_in
 from probes import rows
 
 KINDS = {test.kind for test in steps.TESTS.values()}
