@@ -49,7 +49,7 @@ def tiny_model(tmp_path_factory) -> Path:
     return path
 
 
-LONGEST = ("test_contracts", "test_kill", "test_notebooks", "test_ray_engine", "test_disk")
+LONGEST = ("test_contracts", "test_notebooks", "test_kill", "test_train", "test_ray_engine", "test_types")
 """The files that take longest, the longest first."""
 
 

@@ -49,6 +49,8 @@ class Probe:
     """Test inputs for the linear probes; half of them are held out."""
     edited: int = 128
     """Test inputs for the causal probes."""
+    positions: Annotated[tuple[int, ...], tyro.conf.arg(metavar="POSITION")] = ()
+    """Positions of the linear probes, counted from 0; by default all."""
     metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = ()
     """Also measure these metrics of every head over all tokens, as `cotlens entropy` does; its help lists them."""
     seed: int = 0
@@ -64,6 +66,9 @@ def main(arguments: Sequence[str]) -> None:
     for name in options.metrics:
         find_metric(name)
     run = load_run(options.run)
+    n_ctx = run.test.inputs.shape[1]
+    if wrong := [position for position in options.positions if not 0 <= position < n_ctx]:
+        raise ValueError(f"--positions {wrong[0]}: the inputs of {options.run} have the positions 0 to {n_ctx - 1}")
     out = options.out or options.run / "probe"
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out needs a directory")
@@ -95,7 +100,8 @@ def probe_rows(run: FinishedRun, options: Probe, say: Callable[[int, str], None]
     causal = causal_rows(run, run.test[: options.edited], labels, options.seed)
     say(2, "causal")
     rng = numpy_stream(options.seed, "linear probes")
-    linear = list(state_probes(run.model, run.untrained, run.task, run.test[: options.inputs], rng))
+    tested, positions = run.test[: options.inputs], options.positions or None
+    linear = list(state_probes(run.model, run.untrained, run.task, tested, rng, positions))
     say(3, f"linear: {len(linear)} probes at {len(residual_names(run.model))} hook points")
     steps = run.test.supervised.tolist()
     tables = [accuracy_rows(learned, labels), attention_rows(attention, steps, labels), causal]

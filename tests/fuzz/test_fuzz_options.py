@@ -76,7 +76,7 @@ def test_a_command_that_nobody_knows_is_refused_in_one_line(words, cases, tmp_pa
     assert not words or len(text.splitlines()) == 1
 
 
-@settings(max_examples=150, suppress_health_check=LAX)
+@settings(max_examples=60, suppress_health_check=LAX)
 @given(
     option=st.sampled_from(
         ["--n", "--k", "--d-model", "--n-heads", "--batch-size", "--eval-every", "--lr", "--seed"]

@@ -46,7 +46,7 @@ class CausalRuns:
     pressure: float = PRESSURE
 
 
-_SMOKE = ParityRun(cot=True, n=8, k=3, d_model=32, d_mlp=128, lr=3e-3, budget=3_072, eval_every=1024, n_held_out=32)
+_SMOKE = ParityRun(cot=True, n=8, k=3, d_model=32, d_mlp=128, lr=3e-3, budget=1_024, eval_every=512, n_held_out=32)
 _CPU = ParityRun(cot=True, n=20, k=6, lr=3e-4, budget=300_000)
 _PAPER = ParityRun(cot=True, n=20, k=6, d_model=720, d_mlp=3072, lr=6e-5, budget=1_000_000)
 PRESETS = {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ID = "wen2024/fig6"
 PRESETS = {
-    "smoke": Fig6("builtin", "builtin", limit=4, shard=2, baseline_limit=2),
+    "smoke": Fig6("builtin", "builtin", limit=2, shard=2, baseline_limit=2),
     "cpu": Fig6("builtin", "builtin", limit=400, shard=20, baseline_limit=100, keep_tokens=1, first_unit=300),
     "paper": Fig6("Qwen/Qwen2-7B", "openai/gsm8k", limit=None, shard=100, baseline_limit=200),
 }
@@ -79,7 +79,7 @@ CLAIM = Claim(
     sentence=SENTENCE,
     method=METHOD,
     scale={
-        "smoke": Scale("another model", "a test of the code: SmolLM2-135M-Instruct on 4 GSM-symbolic problems"),
+        "smoke": Scale("another model", "a test of the code: SmolLM2-135M-Instruct on 2 GSM-symbolic problems"),
         "cpu": Scale("another model", "SmolLM2-135M-Instruct for Qwen2-7B, 400 GSM-symbolic problems for GSM8K"),
         "paper": Scale("the paper's own numbers"),
     },
@@ -87,7 +87,7 @@ CLAIM = Claim(
     deviations=(
         "The paper measures Qwen2-7B on the GSM8K test set, which is the paper preset. cpu: the built-in "
         "SmolLM2-135M-Instruct on 400 GSM-symbolic problems (the same kind of problem, generated offline from 85 "
-        "templates); smoke: four of these. That model is tuned to instructions, reads plain text here, and its "
+        "templates); smoke: two of these. That model is tuned to instructions, reads plain text here, and its "
         "weights were rounded to 4 bits once. A verdict is about the model and the problems that were measured."
     ),
     clarity=CLARITY,

@@ -50,7 +50,7 @@ class Fig6Finetune:
 
 PRESETS = {
     "smoke": Fig6Finetune(
-        TINY + "builtin", "builtin", "builtin", 3, 40, (512, 1_024), 256, lr=1e-2, rank=4, seeds=2
+        TINY + "builtin", "builtin", "builtin", 3, 40, (256, 512), 256, lr=1e-2, rank=4, seeds=2
     ),
     "cpu": Fig6Finetune(
         "builtin", "builtin", "builtin", 24, 2_000, (4_096, 16_384), 512, lr=5e-4, rank=16, seeds=3
@@ -125,7 +125,7 @@ register(
             f"{CLUSTERED}"
         ),
         scale={
-            "smoke": Scale("another model", "a test of the code: a tiny model with fresh weights, 1,024 tokens"),
+            "smoke": Scale("another model", "a test of the code: a tiny model with fresh weights, 512 tokens"),
             "cpu": Scale(
                 "another model",
                 "SmolLM2-135M-Instruct for Qwen2-7B; LoRA; doses of 4,096 and 16,384 tokens, for 64 thousand to a "

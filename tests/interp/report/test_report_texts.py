@@ -42,8 +42,7 @@ def assert_close(found: list[list[str]], wanted: list[list[str]]) -> None:
         assert numbers == pytest.approx(others, abs=0.0011)
 
 
-def test_the_texts_of_the_board_stand_side_by_side_with_their_closing_sentence(open_page, runs):
-    tab = open_page()
+def test_the_texts_of_the_board_stand_side_by_side_with_their_closing_sentence(tab, runs):
     assert (tab.input_value("#pt-text"), tab.input_value("#pt-text-second")) == ("cot_clean", "no_cot")
     left, right = (tab.locator(f"#pt-view{end}").bounding_box() for end in ("", "-second"))
     assert left["x"] + left["width"] <= right["x"]
@@ -61,8 +60,7 @@ def test_the_texts_of_the_board_stand_side_by_side_with_their_closing_sentence(o
     saved(tab, "report-texts", "#pt-tokens")
 
 
-def test_the_closing_sentence_follows_statistic_head_and_texts(open_page, runs):
-    tab = open_page()
+def test_the_closing_sentence_follows_statistic_head_and_texts(tab, runs):
     tab.select_option("#pt-closing-heads", "one")
     tab.select_option("#pt-layer", "2")
     tab.select_option("#pt-head", "1")
@@ -77,8 +75,7 @@ def test_the_closing_sentence_follows_statistic_head_and_texts(open_page, runs):
     assert_close(shown(tab)[1:], expected(runs, "<i>filler</i>", "no_cot", "effective_keys", (2, 1)))
 
 
-def test_the_bar_of_a_difference_says_its_sign_by_its_side(open_page):
-    tab = open_page()
+def test_the_bar_of_a_difference_says_its_sign_by_its_side(tab):
     bars = "bars => bars.map(b => [b.className, b.getBoundingClientRect(), b.parentNode.getBoundingClientRect()])"
     signs = [row[3][0] for row in shown(tab)[1:]]
     for sign, (name, bar, frame) in zip(signs, tab.locator("#pt-closing .gap span").evaluate_all(bars), strict=True):
@@ -87,8 +84,7 @@ def test_the_bar_of_a_difference_says_its_sign_by_its_side(open_page):
         assert (bar["x"] + bar["width"] <= middle + 1) if sign == "−" else (bar["x"] >= middle - 1)
 
 
-def test_texts_without_a_common_sentence_are_told_in_one_line(open_page):
-    tab = open_page()
+def test_texts_without_a_common_sentence_are_told_in_one_line(tab):
     tab.select_option("#pt-text", "cot")
     assert tab.inner_text("#pt-closing-about").startswith("No closing sentence in common: cot has none here")
     assert not tab.locator("#pt-closing").is_visible()
@@ -109,18 +105,6 @@ def test_the_second_text_is_read_with_the_keyboard_too(open_page):
         'Token 9 (closing sentence) " answer": normalised entropy 0.'
     )
     assert tab.inner_text("#pt-token") == "Point at a token to read its value."
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "dark"), (360, "light")])
-def test_the_table_fits_and_its_numbers_are_whole(open_page, width, scheme):
-    tab = open_page(viewport={"width": width, "height": 800}, is_mobile=width < 500, color_scheme=scheme)
-    ends = "rows => rows.map(e => [e.getBoundingClientRect().right, e.scrollWidth - e.clientWidth])"
-    for right, hidden in tab.locator("#pt-closing :is(th, td)").evaluate_all(ends):
-        assert right <= width
-        assert hidden <= 1
-    heights = tab.locator("#pt-closing td").evaluate_all("cells => cells.map(e => e.innerText.trim().split('\\n'))")
-    assert all(len(lines) == 1 for lines in heights)
-    saved(tab, f"report-texts-{width}-{scheme}", "#pt-tokens")
 
 
 @pytest.fixture
