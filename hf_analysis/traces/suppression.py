@@ -159,7 +159,7 @@ class _Intact:
 
     def divergences(self, changed: Float[Tensor, "pos d_model"], start: int) -> Float[Tensor, "pos"]:
         """KL(intact || changed) at the positions from `start` on, a few at a time."""
-        parts = []
+        parts = [torch.zeros(0)]  # nothing follows a span before the last token
         for first in range(0, len(changed), self.step):
             logits = self.head(changed[first : first + self.step])
             rows = slice(start + first, start + first + len(logits))

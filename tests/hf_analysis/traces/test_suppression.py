@@ -68,6 +68,14 @@ def test_a_4d_mask_given_to_transformers_itself_agrees(llama):
     torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-3)
 
 
+def test_a_sentence_with_one_token_behind_it_changes_nothing_that_is_read(llama):
+    ids = tokens(1, 40)[0].tolist()
+    found = suppressed_kl(llama, ids, [Hidden(20, 31), Hidden(31, 39)])
+    torch.testing.assert_close(found[:1], suppressed_kl(llama, ids, [Hidden(20, 31)]))
+    assert found[0].any()
+    assert not found[1].any()
+
+
 def test_a_divergence_loses_no_digits_however_small():
     logits = torch.randn(5, 400, generator=torch.Generator().manual_seed(0)) * 5
     noise = torch.randn(5, 400, generator=torch.Generator().manual_seed(1))
