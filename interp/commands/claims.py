@@ -142,6 +142,7 @@ def run_claims(options: Run) -> None:
 
     from interp.commands.claims_ledger import write_pages
     from interp.core.ledger import enter, stored
+    from interp.core.plan import plan
     from interp.core.published import check_replacement, publish
     from interp.core.reproduce import command
     from interp.core.runs import check_directory
@@ -165,7 +166,10 @@ def run_claims(options: Run) -> None:
     for claim in claims:
         if options.record is not None:
             check_replacement(claim, options.preset, options.record)
-    pace = Pace(sum(len(claim.items(preset)) for claim, preset in zip(claims, presets)))
+    results, all_items = options.record or RESULTS, [claim.items(preset) for claim, preset in zip(claims, presets)]
+    for claim, items, directory in zip(claims, all_items, directories):
+        print(plan(claim, items, directory, results).sentence(getattr(engine, "workers", 1)), flush=True)
+    pace = Pace(sum(map(len, all_items)))
     again = {"preset": options.preset, "seeds": options.seeds, "first_unit": options.first_unit}
     for claim, preset, directory in zip(claims, presets, directories):
         record = run_claim(
@@ -177,7 +181,7 @@ def run_claims(options: Run) -> None:
             resume=options.resume,
             engine=engine,
             pace=pace,
-            results=options.record or RESULTS,
+            results=results,
             report=lambda line: print(line, flush=True),
         )
         if options.record is not None:
