@@ -4,7 +4,10 @@
 
 The braces are those of a claim's `finding`: {part}, {part.low}, {part.n}, {part.outcome}, with a format. A percent sign
 is `{part.estimate:.0%}`. `python -m interp.site.numbers` fills in every page of docs/ anew; a test looks whether it has
-been done, and the site is always built with the present numbers.
+been done, and the site is always built with the present numbers. Words cannot be filled in: a page says which outcomes
+its sentences rest on, and is refused when one has changed (spaces as underscores):
+
+    <!-- rests on wen2024/fig6-gsm8k published=supported sentence=refuted -->
 """
 
 import re
@@ -18,16 +21,26 @@ from interp.core.published import read_published
 
 NUMBER = re.compile(r"<!-- (?P<claim>[a-z]+\d{4}/[a-z0-9.-]+) (?P<template>\{.*?\}) -->.*?<!-- / -->", re.DOTALL)
 
+RESTS = re.compile(r"<!-- rests on (?P<claim>\S+) (?P<outcomes>[a-z0-9_= ]+) -->\n?")
+
 
 def with_numbers(text: str, results: Path = RESULTS) -> str:
     """`text` with every marked number as it is published now; an unknown claim or part is a ValueError."""
     verdicts = cache(lambda claim: read_published(claim, results).record.judgement.verdicts)
+    for match in RESTS.finditer(text):
+        found = {v.key: v.outcome.replace(" ", "_") for v in verdicts(match["claim"])}
+        for key, outcome in (pair.split("=") for pair in match["outcomes"].split()):
+            if found.get(key) != outcome:
+                raise ValueError(
+                    f"a page rests on {match['claim']}, part {key}, being {outcome}; it is {found.get(key)}: "
+                    "write its sentences anew"
+                )
     return NUMBER.sub(_filling(verdicts), text)
 
 
 def without_marks(text: str) -> str:
     """`text` without the comments around its numbers."""
-    return re.sub(r"<!-- (?:[a-z]+\d{4}/[a-z0-9.-]+ \{.*?\}|/) -->", "", text)
+    return re.sub(r"<!-- (?:[a-z]+\d{4}/[a-z0-9.-]+ \{.*?\}|/) -->", "", RESTS.sub("", text))
 
 
 def _filling(verdicts: Callable) -> Callable[[re.Match[str]], str]:
