@@ -10,9 +10,9 @@ from interp.report.ledger_pages import declared_page, ledger_table, paper_lines
 ABOUT = """# Claims
 
 Every claim of the papers that CoTLens tests, with its conclusion. A page shows the paper's sentence, each part with
-estimate, interval and threshold, how often its judge errs, every deviation, what was tried before, and the command that
-runs it again. [How verdicts are made](../explain/verdicts.md) says what the words mean. A conclusion that differs from the
-paper's is a finding about that scale, which every page names.
+estimate, interval and threshold, how often its judge errs, every deviation, what was tried before, and the command
+that runs it again. [How verdicts are made](../explain/verdicts.md) says what the words mean. A conclusion that
+differs from the paper's is a finding about that scale, which every page names.
 
 """
 

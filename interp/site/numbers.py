@@ -2,10 +2,10 @@
 
     <!-- wen2024/fig6-gsm8k {published.estimate:.3f} -->-0.031<!-- / -->
 
-The braces are those of a claim's `finding`: {part}, {part.low}, {part.n}, {part.outcome}, with a format. A percent sign
-is `{part.estimate:.0%}`. `python -m interp.site.numbers` fills in every page of docs/ anew; a test looks whether it has
-been done, and the site is always built with the present numbers. Words cannot be filled in: a page says which outcomes
-its sentences rest on, and is refused when one has changed (spaces as underscores):
+The braces are those of a claim's `finding`: {part}, {part.low}, {part.n}, {part.outcome}, with a format, such as
+{part.estimate:.0%}. `python -m interp.site.numbers` fills in every page of docs/ anew; a test looks whether that has
+been done, and the site is always built with the present numbers. Words cannot be filled in: a page says which
+outcomes its sentences rest on, and is refused when one has changed (spaces as underscores):
 
     <!-- rests on wen2024/fig6-gsm8k published=supported sentence=refuted -->
 """

@@ -1,4 +1,4 @@
-"""What does each command take, what is a row, where are the hooks, which names are there? Made from the code itself."""
+"""What does each command take, what is a row, where are the hooks, which names are there? From the code itself."""
 
 import contextlib
 import importlib
@@ -15,6 +15,19 @@ from probes.base.lazy import EXPORTS
 PACKAGES = ("probes", "toy_models", "hf_analysis", "interp")
 CLAIMS = ("list", "show", "run", "judge", "declare", "severity")
 WIDTH = "100"
+COMMAND_LINE = (
+    "What `cotlens COMMAND --help` prints. Exit status: 0 done, whatever the verdicts; 2 bad input, told in one "
+    "line; 130 interrupted. `COTLENS_TRACEBACK=1` shows a traceback instead of the line."
+)
+ROWS = (
+    "Every number of CoTLens is one row of `rows.parquet`; statistics, verdicts, figures and reports read nothing "
+    "else. [How to read them](../how/read-rows.md)."
+)
+HOOKS = (
+    "Every model, theory models included, has `run_with_cache` and `run_with_hooks`, a `cfg`, and TransformerLens' "
+    "names. The shapes are those of two sequences at the task's default sizes, found by running the untrained model "
+    "while this page was built. Further blocks have the same points as `blocks.0`."
+)
 
 
 def reference_pages() -> dict[str, str]:
@@ -37,19 +50,15 @@ def navigation() -> list:
 def help_of(*arguments: str) -> str:
     """What `cotlens ... --help` prints on a terminal of 100 columns."""
     out = io.StringIO()
-    with mock.patch.dict(os.environ, {"COLUMNS": WIDTH, "NO_COLOR": "1"}), contextlib.redirect_stdout(out):
-        with contextlib.suppress(SystemExit):
-            main([*arguments, "--help"])
+    terminal = mock.patch.dict(os.environ, {"COLUMNS": WIDTH, "NO_COLOR": "1"})
+    with terminal, contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        main([*arguments, "--help"])
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def cli_page() -> str:
     """Every command with its options."""
-    lines = [
-        "# Command line", "", "What `cotlens COMMAND --help` prints. Exit status: 0 done, whatever the verdicts; 2 bad "
-        "input, told in one line; 130 interrupted. `COTLENS_TRACEBACK=1` shows a traceback instead of the line.", "",
-        *_fenced(USAGE),
-    ]  # fmt: skip
+    lines = ["# Command line", "", COMMAND_LINE, "", *_fenced(USAGE)]
     for name, summary in COMMANDS.items():
         lines += [f"## cotlens {name}", "", f"{summary[0].upper()}{summary[1:]}.", "", *_fenced(help_of(name))]
         if name == "claims":
@@ -74,11 +83,8 @@ def rows_page() -> str:
     """The columns of the one table, with dtypes and defaults."""
     from probes.rows import COLUMNS
 
-    lines = [
-        "# Columns of the table", "", "Every number of CoTLens is one row of `rows.parquet`; statistics, verdicts, figures "
-        "and reports read nothing else. [How to read them](../how/read-rows.md).", "",
-        "| column | dtype | where it does not apply | meaning |", "|---|---|---|---|",
-    ]  # fmt: skip
+    lines = ["# Columns of the table", "", ROWS, ""]
+    lines += ["| column | dtype | where it does not apply | meaning |", "|---|---|---|---|"]
     for name, (dtype, default) in COLUMNS.items():
         missing = "always given" if default is None else f"`{default!r}`"
         lines.append(f"| `{name}` | {dtype} | {missing} | {MEANINGS[name]} |")
@@ -87,11 +93,7 @@ def rows_page() -> str:
 
 def hooks_page() -> str:
     """The hook points of every toy model, found by running it."""
-    lines = [
-        "# Hooks of the toy models", "", "Every model, theory models included, has `run_with_cache` and `run_with_hooks`, a "
-        "`cfg`, and TransformerLens' names. The shapes are those of two sequences at the task's default sizes, found by "
-        "running the untrained model while this page was built. Further blocks have the same points as `blocks.0`.", "",
-    ]  # fmt: skip
+    lines = ["# Hooks of the toy models", "", HOOKS, ""]
     by_names: dict[tuple[str, ...], list[tuple[str, str, Mapping[str, tuple[int, ...]]]]] = {}
     for task, model, summary, shapes in _hook_shapes():
         by_names.setdefault(tuple(shapes), []).append((f"{task}, {model}", summary, shapes))
