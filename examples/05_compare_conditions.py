@@ -6,7 +6,7 @@ from pathlib import Path
 from hf_analysis import load_model, load_problems, measure
 from interp import Side, contrast
 
-model, problems = load_model("builtin"), load_problems("builtin", limit=3)  # three show how; a result needs many
+model, problems = load_model("builtin"), load_problems("builtin", limit=2)  # two show how; a result needs many
 with tempfile.TemporaryDirectory() as out:  # a real run keeps its directory: --resume goes on there
     table = measure(
         model, problems, ("cot_clean", "prose_clean"), Path(out) / "run", scopes=["final"], metrics=["min"]

@@ -1,10 +1,11 @@
-"""Pictures of the site and of the report, by the Chromium of the tests.
+"""Pictures of the site and of the report, and the note as PDF, by the Chromium of the tests. After `make docs`:
 
-python docs/site/screenshots.py            after `make docs`: four pages at two widths, into artifacts/
+python docs/site/screenshots.py            four pages at two widths, into artifacts/, and site/note.pdf
 python docs/site/screenshots.py --images   also docs/images, from a report of all published claims (a minute)
 """
 
 import argparse
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).parents[2]
 PAGES = ("index", "start", "explain/confounds", "claims/wen2024/fig6-gsm8k/index")
 WIDTHS = (1280, 400)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def picture(browser: Browser, page: Path, out: Path, width: int, fragment: str = "", height: int = 900) -> None:
@@ -26,6 +28,15 @@ def picture(browser: Browser, page: Path, out: Path, width: int, fragment: str =
     tab.screenshot(path=out)
     context.close()
     print(f"{out.relative_to(ROOT)}: {'wider than the screen: ' + str(needed) if needed > width else 'fits'}")
+
+
+def printed(browser: Browser, page: Path, out: Path) -> None:
+    """A page as PDF, as it is printed."""
+    tab = browser.new_page()
+    tab.goto(page.as_uri())
+    tab.pdf(path=out, format="A4", margin={side: "16mm" for side in ("top", "bottom", "left", "right")})
+    tab.close()
+    print(f"{out.relative_to(ROOT)}")
 
 
 def published_report(directory: Path) -> Path:
@@ -45,11 +56,12 @@ def main() -> None:
     out = ROOT / "artifacts"
     out.mkdir(exist_ok=True)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as work:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for page in PAGES:
             for width in WIDTHS:
                 file = ROOT / "site" / f"{page}.html"
                 picture(browser, file, out / f"site-{page.replace('/', '-')}-{width}.png", width)
+        printed(browser, ROOT / "site" / "note.html", ROOT / "site" / "note.pdf")
         if options.images:
             report = published_report(Path(work))
             picture(browser, report, ROOT / "docs" / "images" / "report.png", 1280)
