@@ -1,6 +1,6 @@
 """Pictures of the site and of the report, and the note as PDF, by the Chromium of the tests. After `make docs`:
 
-python docs/site/screenshots.py            four pages at two widths, into artifacts/, and site/note.pdf
+python docs/site/screenshots.py            pages at two widths, into artifacts/, and site/note.pdf
 python docs/site/screenshots.py --images   also docs/images, from a report of all published claims (a minute)
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("index", "start", "explain/confounds", "claims/wen2024/fig6-gsm8k/index")
+PAGES = ("index", "start", "note", "reference/api/probes", "claims/wen2024/fig6-gsm8k/index")
 WIDTHS = (1280, 400)
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 

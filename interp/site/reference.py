@@ -131,7 +131,7 @@ def api_page(package: str) -> str:
     exported = EXPORTS.get(package) or {name: (package, name) for name in module.__all__}
     lines = [f"# {package}", "", *_fenced(module.__doc__ or "")]
     for name, (place, original) in sorted(exported.items(), key=lambda item: item[0].lower()):
-        renamed = f'    options:\n      heading: "{name}"\n' if name != original else ""
+        renamed = f"    options:\n      heading: {name}\n      toc_label: {name}\n" if name != original else ""
         lines += [f"::: {_defined(place, original)}", renamed]
     return "\n".join(lines)
 
