@@ -19,13 +19,17 @@ LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 
 
 def on_config(config: Any) -> Any:
-    """Enters the sections whose pages are made."""
-    for section in config.nav:
-        if "Claims" in section:
-            section["Claims"] = claims.navigation(RESULTS)
-        for entry in section.get("Reference", ()):
-            if isinstance(entry, dict) and "API" in entry:
-                entry["API"] = reference.navigation()
+    """Enters the sections whose pages are made, or come with a paper."""
+    statements = sorted((ROOT / "docs" / "statements").glob("*.md"))
+    made = {
+        "Claims": claims.navigation(RESULTS),
+        "API": reference.navigation(),
+        "Papers by statement": [{file.stem: f"statements/{file.name}"} for file in statements],
+    }
+    sections = [*config.nav, *(entry for section in config.nav for entry in next(iter(section.values())))]
+    for section in sections:
+        if isinstance(section, dict):
+            section.update({name: made[name] for name in section if name in made})
     return config
 
 
