@@ -11,6 +11,7 @@ import re
 import runpy
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -178,7 +179,7 @@ def test_no_page_loads_anything_from_elsewhere_and_every_local_link_leads_somewh
             continue
         for target in set(targets.findall(text)):
             if not re.match(r"[a-z]+:|//", target):
-                assert (page.parent / target).exists(), f"{page.relative_to(site)} links to {target}"
+                assert (page.parent / unquote(target)).exists(), f"{page.relative_to(site)} links to {target}"
 
 
 def test_what_is_made_from_the_code_names_all_of_it(site):
