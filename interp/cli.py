@@ -24,6 +24,7 @@ COMMANDS = {
     "claims": "list the papers' claims, or run and judge them",
     "report": "one self-contained HTML page from the rows of runs",
     "bench": "time training, entropy, patching, generation and traces against their peers, as ratios",
+    "doctor": "what is installed, what is missing, which device, which caches",
 }
 USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(
     f"  {name:<8} {summary}\n" for name, summary in COMMANDS.items()

@@ -1,0 +1,47 @@
+"""Are the numbers of hand-written pages those of the results, and does a changed outcome stop the page?"""
+
+import pytest
+
+from interp.site.numbers import NUMBER, main, with_numbers, without_marks
+from tests.interp.site.pages import PAGES, ROOT
+
+RESULTS = ROOT / "results"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_numbers_of_a_page_are_current(page):
+    text = page.read_text(encoding="utf-8")
+    assert with_numbers(text, RESULTS) == text, "python -m interp.site.numbers fills them in"
+
+
+def test_the_note_takes_its_numbers_from_results():
+    assert len(NUMBER.findall((ROOT / "docs" / "note.md").read_text(encoding="utf-8"))) > 40
+
+
+def test_a_stale_number_is_replaced(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "It is <!-- wen2024/fig9 {cot_fails.n} -->many<!-- / --> seeds.".replace("cot_fails", _first_key())
+    )
+    assert main(tmp_path, RESULTS) == [page]
+    assert "many" not in page.read_text()
+    assert main(tmp_path, RESULTS) == []
+    assert without_marks(page.read_text()).startswith("It is ")
+    assert "<!--" not in without_marks(page.read_text())
+
+
+def test_a_page_whose_outcome_has_changed_is_refused():
+    text = f"<!-- rests on wen2024/fig9 {_first_key()}=inconclusive -->\nIt is unknown."
+    with pytest.raises(ValueError, match="write its sentences anew"):
+        with_numbers(text, RESULTS)
+
+
+def test_an_unknown_part_is_refused():
+    with pytest.raises(ValueError, match="the parts are"):
+        with_numbers("<!-- wen2024/fig9 {nothing} -->0<!-- / -->", RESULTS)
+
+
+def _first_key() -> str:
+    from interp.core.published import read_published
+
+    return read_published("wen2024/fig9", RESULTS).record.judgement.verdicts[0].key

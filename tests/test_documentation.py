@@ -1,0 +1,196 @@
+"""Does what the documentation shows run, and does the site build? One process shares imports and the model.
+
+Python blocks are executed, page by page; commands are read by their parser, and those that take no model are run too;
+examples are run; the site is built strictly, without the network.
+"""
+
+import importlib
+import linecache
+import logging
+import re
+import runpy
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+import hf_analysis
+from hf_analysis.models import loading
+from interp.cli import COMMANDS, main
+from tests.interp.site.pages import KINDS, PAGES, ROOT, blocks, commands
+
+TINY = [
+    "--n", "8", "--k", "2", "--d-model", "16", "--budget", "512", "--eval-every", "256", "--batch-size", "64",
+    "--n-validation", "16", "--n-test", "16",
+]  # fmt: skip
+RUN = ("--version", "doctor", "claims list", "claims show", "claims judge")
+"""Commands that are run as they stand; `claims judge all` is what tests/test_results.py does."""
+PYTHON = [page for page in PAGES if any(block.kind == "python" for block in blocks(page))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LONGEST = 40
+"""Lines that an example stays below."""
+COMMANDED = {tuple(words): (page, line) for page in PAGES for line, words in commands(page)}
+"""Every command once, with the last place where it stands."""
+name = lambda page: str(page.relative_to(ROOT))  # noqa: E731
+
+
+class Read(Exception):
+    """The parser has accepted a command, and nothing else is to happen."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built_in_once():
+    """The built-in model is loaded once for all pages and examples; it is the model itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = cache(loading.load_model)
+        patch.setattr(hf_analysis, "load_model", once)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A run as the pages make it, but tiny."""
+    out = tmp_path_factory.mktemp("runs") / "cot"
+    assert main(["train", "parity", *TINY, "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, trained) -> Path:
+    """An empty directory with the results beside it and the run that the pages train."""
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "cot").symlink_to(trained)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def registries():
+    """What a page registers is forgotten afterwards."""
+    from hf_analysis.text.conditions import CONDITIONS
+    from interp.core.claim import load_claims
+    from probes.attention.statistics import load_statistics
+
+    before = [(known, dict(known)) for known in (CONDITIONS, load_claims(), load_statistics())]
+    yield
+    for known, earlier in before:
+        known.clear()
+        known.update(earlier)
+
+
+def test_blocks_are_found_and_of_a_known_kind():
+    found = [(page, block) for page in PAGES for block in blocks(page)]
+    assert len(PYTHON) > 10
+    assert len(COMMANDED) > 30
+    assert {block.kind for _, block in found} <= KINDS
+
+
+@pytest.mark.parametrize("page", PYTHON, ids=name)
+@pytest.mark.usefixtures("registries")
+def test_the_python_of_a_page_runs(page, desk, capsys):
+    shared = {"__name__": "__page__"}
+    for block in blocks(page):
+        if block.kind == "python":
+            place = f"{name(page)}:{block.line}"
+            linecache.cache[place] = (len(block.code), None, block.code.splitlines(keepends=True), place)
+            exec(compile(block.code, place, "exec"), shared)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("words", COMMANDED, ids=lambda words: " ".join(words)[:60])
+def test_a_command_is_understood(words, desk, monkeypatch, capsys):
+    if " ".join(words[:2]).startswith(RUN) and "all" not in words:
+        assert main([*words, *(["--offline"] if words[0] == "doctor" else [])]) == 0
+        return
+    assert words[0] in COMMANDS, COMMANDED[words]
+    module = importlib.import_module(f"interp.commands.{words[0]}")
+    parse = module.parse
+
+    def read(*arguments):
+        parse(*arguments)
+        raise Read
+
+    monkeypatch.setattr(module, "parse", read)
+    with pytest.raises(Read):
+        module.main(words[1:])
+    capsys.readouterr()
+
+
+def test_there_are_ten_examples_and_all_are_in_the_list():
+    assert len(EXAMPLES) == 10
+    listed = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{path.name}`" in listed for path in EXAMPLES)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.usefixtures("registries")
+def test_an_example_runs_and_says_something(path, capsys):
+    assert len(path.read_text(encoding="utf-8").splitlines()) < LONGEST
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site, built as `make docs` builds it; a warning of MkDocs fails."""
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    out = tmp_path_factory.mktemp("site")
+    warnings = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: warnings.append(record.getMessage())
+    logger = logging.getLogger("mkdocs")
+    logger.addHandler(handler)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(ROOT)
+            patch.setenv("NO_MKDOCS_2_WARNING", "1")
+            config = load_config(str(ROOT / "docs" / "site" / "mkdocs.yml"), site_dir=str(out), strict=True)
+            config.plugins.on_startup(command="build", dirty=False)
+            build(config)
+            config.plugins.on_shutdown()
+    finally:
+        logger.removeHandler(handler)
+    assert warnings == []
+    return out
+
+
+def test_the_site_has_a_page_for_every_claim_and_paper(site):
+    from interp.core.claim import load_claims
+
+    for claim in load_claims().values():
+        text = (site / "claims" / claim.id / "index.html").read_text(encoding="utf-8")
+        assert claim.id in text
+        assert (site / "claims" / claim.paper / "index.html").is_file()
+
+
+def test_no_page_loads_anything_from_elsewhere_and_every_local_link_leads_somewhere(site):
+    loads = re.compile(
+        r"<(?:script|img|iframe|source)[^>]+src=[\"']?(https?:)?//|<link[^>]+href=[\"']?(?:https?:)?//"
+    )
+    targets = re.compile(r"(?:href|src)=\"?([^\"\s>#?]+)")
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert not loads.search(text), page
+        if page.name == "404.html":  # its links are those of a server's root
+            continue
+        for target in set(targets.findall(text)):
+            if not re.match(r"[a-z]+:|//", target):
+                assert (page.parent / unquote(target)).exists(), f"{page.relative_to(site)} links to {target}"
+
+
+def test_what_is_made_from_the_code_names_all_of_it(site):
+    from probes.rows import COLUMNS
+
+    pages = {
+        name: (site / "reference" / f"{name}.html").read_text(encoding="utf-8") for name in ("cli", "rows", "hooks")
+    }
+    assert all(f"cotlens {name}" in pages["cli"] for name in COMMANDS)
+    assert all(f"<code>{name}</code>" in pages["rows"] for name in COLUMNS)
+    assert pages["hooks"].count("blocks.0.attn.hook_pattern") >= 6
+    api = (site / "reference" / "api" / "probes.html").read_text(encoding="utf-8")
+    assert "row_entropy" in api
+    assert "normalised_entropy" in api
