@@ -265,12 +265,10 @@ def test_a_smoke_run_leaves_rows_verdicts_and_figures(claim, smoke_run):
             assert verdict.low <= verdict.estimate <= verdict.high
             assert verdict.n >= 1
     drawn = sorted(p.name for p in (out / "figures").iterdir())
-    stems = {name.rsplit(".", 1)[0] for name in drawn}
-    assert drawn == sorted(f"{stem}.{suffix}" for stem in stems for suffix in ("pdf", "png"))
-    assert len(stems) >= 1
+    assert len(drawn) >= 1
+    assert all(name.endswith(".png") for name in drawn)  # of the PDFs beside them: tests/interp/core/test_sweep.py
     for path in (out / "figures").iterdir():
-        magic = b"\x89PNG" if path.suffix == ".png" else b"%PDF"
-        assert path.read_bytes().startswith(magic)
+        assert path.read_bytes().startswith(b"\x89PNG")
         assert path.stat().st_size > 5000
 
 

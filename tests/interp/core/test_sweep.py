@@ -105,3 +105,4 @@ def test_two_workers_give_the_same_files_as_one(claim, tiny, tmp_path):
     for workers in (1, 2):
         run_claim(claim, "smoke", tmp_path / str(workers), preset=tiny, workers=workers)
     assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
+    assert {figure.suffix for figure in (tmp_path / "1" / "figures").iterdir()} == {".png", ".pdf"}
