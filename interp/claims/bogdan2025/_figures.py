@@ -1,10 +1,12 @@
 """What do receiver heads look like, and what does hiding what they read do?"""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from interp.claims.bogdan2025._heads import VERSIONS, Scores, beyond, chosen_elsewhere, excess
 from interp.core.trace_runs import mean_over_traces
@@ -57,7 +59,7 @@ def correlations(found: pd.DataFrame, names: Mapping[str, str]) -> Figure:
         for name, said in names.items()
         if name in found and isinstance(interval := mean_over_traces(found[name], 0.95, (-1.0, 1.0)), Interval)
     }
-    return forest(drawn, "rank correlation over the sentences of a trace, 95% intervals")
+    return forest(drawn, "rank correlation within a trace, 95% intervals")
 
 
 def by_trace(found: pd.DataFrame, name: str, label: str) -> Figure:
@@ -70,19 +72,21 @@ def by_trace(found: pd.DataFrame, name: str, label: str) -> Figure:
         axes.axvline(0, color="0.3", linewidth=0.8)
         axes.set_xlabel(label)
         axes.set_ylabel("traces")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
 def forest(drawn: Mapping[str, Interval], label: str) -> Figure:
     """One line for each interval."""
     with styled():
-        figure = new_figure(6.6, 0.28 * max(len(drawn), 2) + 1.1)
+        names = [textwrap.fill(name, 48) for name in drawn]
+        figure = new_figure(6.6, 0.3 * max(len(drawn), 2) + 0.12 * sum("\n" in name for name in names) + 1.1)
         axes = figure.subplots()
         for place, interval in enumerate(drawn.values()):
             errors = [[interval.value - interval.low], [interval.high - interval.value]]
             axes.errorbar(interval.value, place, xerr=errors, fmt="o", ms=4, color=SERIES[0]["color"], capsize=2)
         axes.axvline(0, color="0.3", linewidth=0.8)
-        axes.set_yticks(range(len(drawn)), list(drawn), fontsize=8)
+        axes.set_yticks(range(len(drawn)), names, fontsize=8)
         axes.set_ylim(max(len(drawn), 1) - 0.5, -0.5)
         axes.set_xlabel(label)
     return figure
