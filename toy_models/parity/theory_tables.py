@@ -46,7 +46,7 @@ def tables(block: SimplifiedBlock, positions: Int[Tensor, "query"], n_pos: int) 
     rows, d_model = block.embedding[:n_pos], block.embedding.shape[-1]
     scores = torch.einsum("qud,ptd->qupt", rows[positions] @ block.A.T, rows)
     own = rows[positions] @ block.W[:, :d_model].T
-    return Tables(positions, _causal(scores, positions), own, rows.flatten(0, 1) @ block.W[:, d_model:].T)
+    return Tables(positions, causal(scores, positions), own, rows.flatten(0, 1) @ block.W[:, d_model:].T)
 
 
 def stored_outputs(
@@ -55,14 +55,17 @@ def stored_outputs(
     """T(b) at `positions` of a machine that stores every weight and every activation by `keep`."""
     rows, W, d_model = keep(block.embedding[: inputs.shape[1]]), keep(block.W), block.embedding.shape[-1]
     q = keep(rows[positions] @ keep(block.A).T)
-    scores = _causal(keep(torch.einsum("qud,ptd->qupt", q, rows)), positions)
+    scores = causal(keep(torch.einsum("qud,ptd->qupt", q, rows)), positions)
     own = _own(rows[positions] @ W[:, :d_model].T, inputs, positions)
     pattern = keep(_patterns(scores, inputs, positions))
     attended = keep(_mixtures(pattern, inputs) @ rows.flatten(0, 1))
     return keep(torch.relu(keep(own + attended @ W[:, d_model:].T)) @ keep(block.h))
 
 
-def _causal(scores: Tensor, positions: Tensor) -> Tensor:
+def causal(
+    scores: Float[Tensor, "query query_token pos token"], positions: Int[Tensor, "query"]
+) -> Float[Tensor, "query query_token pos token"]:
+    """Scores with -inf where a query does not see the key."""
     future = torch.arange(scores.shape[2], device=scores.device) > positions[:, None]
     return scores.masked_fill(future[:, None, :, None], -torch.inf)
 
