@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from toy_models.parity.task import Parity
+from toy_models.parity.theory_model import SimplifiedBlock
 from toy_models.parity.theory_tables import Tables, causal
 from toy_models.parity.three_steps import steps_of, table_gradients
 from toy_models.task import Batch
@@ -114,3 +115,18 @@ def updated(block: SpanBlock, batch: Batch, lr: float) -> tuple[SpanBlock, float
         attention=block.attention - lr * attention,
     )
     return after, largest
+
+
+@torch.no_grad()
+def realised(block: SpanBlock, embedding: Float[Tensor, "pos 2 d_model"]) -> SimplifiedBlock:
+    """The hooked block in its d dimensions, one neuron of each kind: its outputs count each neuron once.
+
+    `embedding` must be the one whose Gram matrix the block has.
+    """
+    rows, d_model = embedding.flatten(0, 1), embedding.shape[-1]
+    if rows.shape[0] != len(block.gram):
+        raise ValueError(f"the block has {len(block.gram)} slots, the embedding {rows.shape[0]}: use its own embedding")
+    made = SimplifiedBlock(embedding, block.h)
+    made.A.copy_(rows.T @ block.attention @ rows)
+    made.W[:, :d_model], made.W[:, d_model:] = block.token @ rows, block.attended @ rows
+    return made

@@ -48,7 +48,7 @@ def statistics(block: SpanBlock, batch: Batch, m: int) -> Statistics:
     return Statistics(
         delta=delta,
         alpha=alpha * seen,
-        mean_alpha=_expected_alpha(task),
+        mean_alpha=expected_alpha(task),
         secret=secret,
         beta=per_key.sum(0),
         psi=block.positive.double() @ per_key,
@@ -66,7 +66,7 @@ def _correlations(task: Parity, batch: Batch) -> tuple[Cell, Float[Tensor, "cell
     return at_step.T @ present / len(batch), at_step.mean(0)
 
 
-def _expected_alpha(task: Parity) -> Cell:
+def expected_alpha(task: Parity) -> Cell:
     """(-1)^(b_1 + b_2) / 4 at j = S[i]; before the first step only the parity 0 occurs: (-1)^b_1 1(b_2 = 0) / 2."""
     found = torch.zeros(task.k, 2, task.n_ctx, 2).double()
     for step, secret in enumerate(task.secret):

@@ -50,16 +50,24 @@ def tables(block: SimplifiedBlock, positions: Int[Tensor, "query"], n_pos: int) 
 
 
 def stored_outputs(
-    block: SimplifiedBlock, inputs: Int[Tensor, "batch pos"], positions: Int[Tensor, "query"], keep: Keep
+    block: SimplifiedBlock,
+    inputs: Int[Tensor, "batch pos"],
+    positions: Int[Tensor, "query"],
+    keep: Keep,
+    count: Float[Tensor, "width"] | None = None,
 ) -> Float[Tensor, "batch query"]:
-    """T(b) at `positions` of a machine that stores every weight and every activation by `keep`."""
+    """T(b) at `positions` of a machine that stores every weight and every activation by `keep`.
+
+    `count` says how many equal neurons each one stands for; sums are exact, and stored as one number.
+    """
     rows, W, d_model = keep(block.embedding[: inputs.shape[1]]), keep(block.W), block.embedding.shape[-1]
     q = keep(rows[positions] @ keep(block.A).T)
     scores = causal(keep(torch.einsum("qud,ptd->qupt", q, rows)), positions)
     own = _own(rows[positions] @ W[:, :d_model].T, inputs, positions)
     pattern = keep(_patterns(scores, inputs, positions))
     attended = keep(_mixtures(pattern, inputs) @ rows.flatten(0, 1))
-    return keep(torch.relu(keep(own + attended @ W[:, d_model:].T)) @ keep(block.h))
+    h = keep(block.h) if count is None else keep(block.h) * count
+    return keep(torch.relu(keep(own + attended @ W[:, d_model:].T)) @ h)
 
 
 def causal(

@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from toy_models.parity.construction import every_input
 from toy_models.parity.task import Parity
 from toy_models.parity.theory_model import SimplifiedBlock, random_embedding
 from toy_models.parity.theory_tables import Tables, tables
-from toy_models.task import Batch
+from toy_models.task import UNSUPERVISED, Batch
 
 CHUNK_NUMBERS = 2**19
 """Supervised positions times neurons per forward: 4 MB of float64, which stay in the cache."""
@@ -96,3 +97,13 @@ def steps_of(task: Parity, device: torch.device | None = None) -> Int[Tensor, "s
 def steps_table(block: SimplifiedBlock, task: Parity) -> Tables:
     """What the supervised positions of parity with CoT need of the weights."""
     return tables(block, steps_of(task, block.A.device), task.n_ctx)
+
+
+def every_sequence(task: Parity) -> Batch:
+    """All 2^n inputs with their running parities: a batch whose gradient is the expected one."""
+    bits = every_input(task.n)
+    running = bits[:, list(task.secret)].cumsum(-1) % 2
+    inputs = torch.cat([bits, bits.new_zeros(len(bits), 1), running[:, :-1]], dim=-1)
+    targets = torch.full_like(inputs, UNSUPERVISED)
+    targets[:, task.n :] = running
+    return Batch(inputs, targets)

@@ -1,11 +1,12 @@
 """What would the rows of the theorems' models look like, were the truth known? For wen2024/thm1 and wen2024/thm3."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from probes.rows import setting, table
+from probes.rows import concat, setting, table
 
 Draw = Callable[[np.random.Generator], pd.DataFrame]
 
@@ -45,18 +46,34 @@ def representation_rows(
     return rows
 
 
-def three_step_rows(
-    n: int, k: int, batch: int, seeds: int, holds: Mapping[str, float], gain: float, exponent: float
-) -> Draw:
-    """Runs in which each statement holds with the probability `holds` names, and the third step adds `gain`.
+@dataclass(frozen=True)
+class Growth:
+    """Something that grows with n, seed by seed."""
 
-    The names are hit, parity_hit, one_hot_2 and one_hot (after two and three steps) and right; a distance to one-hot
-    attention of n^-`exponent` is the one that counts.
+    sizes: tuple[int, ...]
+    seeds: int
+    slope: float
+    """Per doubling: of its log2 (a batch), or of itself (bits)."""
+    spread: float
+    widths: tuple[int, ...] = (0,)
+
+
+def three_step_rows(
+    place: tuple[int, int, int],
+    seeds: int,
+    holds: Mapping[str, float],
+    gain: float,
+    exponent: float,
+    grown: Mapping[str, Growth],
+) -> Draw:
+    """Runs at `place` (n, k, B) in which each statement holds with the probability `holds` names.
+
+    The names are hit, lemma19, parity_hit, one_hot_2 and one_hot (after two and three steps) and right; a distance to
+    one-hot attention of n^-`exponent` is the one that counts. The third step adds `gain`; batches and bits are `grown`.
     """
-    metrics = ("hit", "parity_hit", "first_over_own", "exponent", "margin", "accuracy")
     unit = [str(seed) for seed in range(seeds)]
-    place = [setting(n=n, k=k, B=batch, phase=phase) for phase in range(4)]
-    size = len(metrics) * len(place)
+    n, k, batch = place
+    places = [setting(n=n, k=k, B=batch, phase=phase) for phase in range(4)]
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
         seen = {name: generator.random(seeds) < p for name, p in holds.items()}
@@ -65,18 +82,38 @@ def three_step_rows(
         values = {
             "hit": [none, *([np.where(seen["hit"], 1.0, 0.5)] * 3)],
             "parity_hit": [none, *([np.where(seen["parity_hit"], 1.0, 0.5)] * 3)],
+            "lemma19": [none, np.where(seen["lemma19"], 0.5, 1.5), none, none],
+            "vacuous": [none + 4] * 4,
+            "largest_output": [none + 0.5] * 4,
             "first_over_own": [none, none + 2, none + 2, none + 2],
             "exponent": [none, none, *(np.where(seen[name], near, far) for name in ("one_hot_2", "one_hot"))],
             "margin": [none - 1, none - 1, none - 0.1, np.where(seen["right"], 0.5, -0.5)],
             "accuracy": [none, none, none + 0.5, 0.5 + gain + noise],
         }
-        return table(
+        size = len(values) * len(places)
+        phases = table(
             run=np.tile([f"{batch} {seed}" for seed in unit], size),
-            condition="cot",
+            condition="phases",
             unit=np.tile(unit, size),
-            setting=np.tile(np.repeat(place, seeds), len(metrics)),
-            metric=np.repeat(metrics, len(place) * seeds),
-            value=np.concatenate([value for metric in metrics for value in values[metric]]),
+            setting=np.tile(np.repeat(places, seeds), len(values)),
+            metric=np.repeat(list(values), len(places) * seeds),
+            value=np.concatenate([value for each in values.values() for value in each]),
         )
+        return concat([phases, *(_grown(metric, growth, generator) for metric, growth in grown.items())])
 
     return rows
+
+
+def _grown(metric: str, growth: Growth, generator: np.random.Generator) -> pd.DataFrame:
+    cells = [(width, n) for width in growth.widths for n in growth.sizes]
+    steps = np.repeat([np.log2(n / min(growth.sizes)) for _, n in cells], growth.seeds)
+    height = growth.slope * steps + generator.normal(0, growth.spread, len(steps))
+    batch = metric == "enough"
+    return table(
+        run="simulated",
+        condition="samples" if batch else "bits",
+        unit=[str(seed) for seed in range(growth.seeds)] * len(cells),
+        metric=metric,
+        value=2 ** (np.round(2 * height) / 2 + 8) if batch else np.round(height) + 4,
+        setting=np.repeat([setting(n=n, k=2, wide=width) for width, n in cells], growth.seeds),
+    )

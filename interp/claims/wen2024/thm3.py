@@ -1,206 +1,191 @@
-"""wen2024, Theorem 3: does the simplified block learn parity with CoT in three steps, in three phases?
+"""wen2024, Theorem 3: does the simplified block learn parity with CoT in three steps, from almost linearly many samples?
 
 Three steps of SGD are taken on real batches, and each phase of the proof sketch (section 3.3) is judged after its own
-step.
+step. Two more experiments vary n: the smallest batch that is enough, and the fewest bits. The steps are taken in the
+span of the embeddings, neurons of equal signs together (`toy_models.parity.span`), so large m costs nothing.
 
-Why these settings (searched on seeds from 1000 on, none of which is judged). The chain always starts from 0, so the
+Why these settings (searched on seeds from 500 to 640, none of which is judged). The chain always starts from 0, so the
 gradient of its first step is twice that of a later one and its score eight times as large; through embeddings that
-are not quite orthogonal it disturbs all other queries by about 8 score / sqrt(d), so d must be large. The first
-step's output also grows four times as fast and leaves the linear part of the hinge loss unless score / m is small, so
-m must be large: otherwise one side of the loss is flat and the third step overshoots. Sampling noise moves the
-outputs by about n sqrt(4 score / (m B)) per step, so B grows with n^2 / m. eps was chosen so that the third phase can
-be seen.
+are not quite orthogonal it disturbs all other queries by about 8 score / sqrt(d), so d must be large. After two steps
+the first step's output is about sqrt(8 score / m), which must stay below 1, where the hinge loss is linear, so m must
+be large. Sampling noise moves the outputs by about n sqrt(32 score / (m B)) per step, so B grows with n^2 / m: with m
+in proportion to n, as Assumption 2 has it for k of order n, with n.
 
-Two steps of the proof do not hold as written. Lemma 18 cancels the secret bit of every other step over the running
-parity; before the first step only parity 0 occurs, nothing cancels, and the first secret bit influences every later
-step i about 2 i / (n + 1) times as much as S[i] does. Attention survives, because that bit is uncorrelated with the
-later answers. And Lemma 25's gradient lacks a factor 1/4 (the frequency of each pair of bits), Lemma 26's sum 1/2.
+Two steps of the proof do not hold as written: see wen2024/lemmas.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import log
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from interp.claims.wen2024._three_steps import DELTA, EXPONENT, GAIN, MOST, parts, summary
-from interp.claims.wen2024._worlds_theory import Draw, three_step_rows
+from interp.claims.wen2024._three_steps import (
+    ALMOST_LINEAR,
+    BITS_PER_DOUBLING,
+    DELTA,
+    EXPONENT,
+    GAIN,
+    MOST,
+    NARROW,
+    WIDE,
+    parts,
+    summary,
+)
+from interp.claims.wen2024._worlds_theory import Draw, Growth, three_step_rows
 from interp.core.claim import Claim, Item, Scale, World, register
-from probes.rows import concat, setting, table, with_settings
+from probes.rows import with_settings
 
 if TYPE_CHECKING:
+    from interp.claims.wen2024._three_steps_runs import Run
     from matplotlib.figure import Figure
 
 ID = "wen2024/thm3"
-N_TEST = 1024
-SHOWN = 16
-"""Inputs over which the attention map is averaged."""
-PUBLISHED = ("hit", "parity_hit", "first_over_own", "exponent", "margin", "accuracy", "used", "assumed")
+MAPS = ("attention", "dependency")
+PUBLISHED = (
+    "hit", "parity_hit", "first_over_own", "exponent", "margin", "accuracy", "largest_output", "lemma19", "vacuous",
+    "used", "assumed", "enough", "least_bits",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Thm3:
-    """Three steps for each batch size and seed; judged at the largest batch, half the seeds for the others."""
+    """Three steps for each batch size and seed, judged at the largest batch; and two sweeps of n."""
 
     n: int
     k: int
     d_model: int
     m: int
     batches: tuple[int, ...]
-    eps: float
-    score: float
-    """Expected score of the secret key after two steps (Lemma 21); sets eta_0 = eta_1."""
-    third: float
-    """eta_2 in units of Lemma 25's 4 eps m / 3."""
+    """All seeds at the largest, a third at the others."""
+    samples: tuple[int, ...]
+    """n of the smallest batch; k = 2, d = 4096, m = 1024 n and 256 n."""
+    bits: tuple[int, ...]
+    """n of the fewest bits; k = 4 (n/3 if that is less), d = 2048, m = 65536, B = 4096."""
     seeds: int
+    samples_seeds: int
+    bits_seeds: int
+    eps: float = 3.0
+    """The largest for which outputs up to eps/3 stay where the hinge loss is linear (Lemma 27)."""
+    score: float = 90.0
+    """Expected score of the secret key after two steps (Lemma 21); sets eta_0 = eta_1."""
     first_unit: int = 0
 
 
 PRESETS = {
-    "smoke": Thm3(n=6, k=2, d_model=256, m=64, batches=(64, 1024), eps=3.0, score=30.0, third=1.0, seeds=2),
+    "smoke": Thm3(6, 2, 1024, 4096, (64, 1024), samples=(6, 12), bits=(6, 9), seeds=2, samples_seeds=2, bits_seeds=2),
     "cpu": Thm3(
-        n=16, k=4, d_model=4096, m=2048, batches=(256, 1024, 8192), eps=10.0, score=90.0, third=3.0, seeds=10
+        16, 4, 4096, 2**16, (256, 1024, 8192), samples=(8, 12, 16, 24, 32), bits=(12, 16, 24, 32),
+        seeds=60, samples_seeds=30, bits_seeds=15,
     ),
-    "paper": Thm3(n=32, k=8, d_model=8192, m=2048, batches=(32768,), eps=10.0, score=90.0, third=3.0, seeds=10),
-}
-
-
-@dataclass(frozen=True)
-class _Run:
-    n: int
-    k: int
-    d_model: int
-    m: int
-    batch: int
-    eps: float
-    score: float
-    third: float
-    seed: int
-
-    @property
-    def item(self) -> Item:
-        return Item(f"n={self.n},k={self.k},B={self.batch},seed={self.seed}", asdict(self))
-
-
-def _seeds(preset: Thm3, batch: int) -> int:
-    return preset.seeds if batch == max(preset.batches) else -(-preset.seeds // 2)
+    "paper": Thm3(
+        32, 4, 4096, 2**16, (32768,), samples=(8, 16, 32, 64, 128), bits=(12, 16, 32, 64, 128),
+        seeds=60, samples_seeds=60, bits_seeds=30,
+    ),
+}  # fmt: skip
 
 
 def items(preset: Thm3) -> list[Item]:
-    """One run for each batch size and seed, the long ones first."""
-    return [
-        _Run(
-            preset.n, preset.k, preset.d_model, preset.m, batch, preset.eps, preset.score, preset.third, seed
-        ).item
-        for batch in sorted(preset.batches, reverse=True)
-        for seed in range(preset.first_unit, preset.first_unit + _seeds(preset, batch))
-    ]  # fmt: skip
+    """One run for each batch size or n, and seed, the long ones first."""
+    from interp.claims.wen2024._three_steps_runs import Run
+
+    common = {"eps": preset.eps, "score": preset.score}
+    found = []
+    for batch in sorted(preset.batches, reverse=True):
+        seeds = preset.seeds if batch == max(preset.batches) else -(-preset.seeds // 3)
+        sizes = {"n": preset.n, "k": preset.k, "d_model": preset.d_model, "m": preset.m, "batch": batch}
+        units = range(preset.first_unit, preset.first_unit + seeds)
+        found += [Run(kind="phases", seed=seed, **sizes, **common) for seed in units]
+    for n in sorted(preset.bits, reverse=True):
+        sizes = {"n": n, "k": min(4, n // 3), "d_model": 2048, "m": 2**16, "batch": 4096}
+        units = range(preset.first_unit, preset.first_unit + preset.bits_seeds)
+        found += [Run(kind="bits", seed=seed, **sizes, **common) for seed in units]
+    for n in sorted(preset.samples, reverse=True):
+        units = range(preset.first_unit, preset.first_unit + preset.samples_seeds)
+        for width in (WIDE, NARROW):
+            sizes = {"n": n, "k": 2, "d_model": 4096, "m": width * n, "batch": 0}
+            found += [Run(kind="samples", seed=seed, **sizes, **common) for seed in units]
+    return [_item(run) for run in found]
+
+
+def _item(run: "Run") -> Item:
+    what = f"B={run.batch}" if run.batch else f"m={run.m}"
+    return Item(f"{run.kind},n={run.n},k={run.k},{what},seed={run.seed}", asdict(run))
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
-    """Takes the three steps and measures the block before and after each."""
-    import torch
+    """Takes three steps: phase by phase, with growing batches, or with fewer and fewer bits."""
+    from interp.claims.wen2024 import _three_steps_runs as runs
 
-    from toy_models.engine.run_rows import attention_rows
-    from toy_models.parity.task import Parity
-    from toy_models.parity.three_steps import assumption_2, initial_block, lr_for_score, sgd_update
-
-    run = _Run(**item.parameters)
-    task = Parity(n=run.n, k=run.k, secret_seed=run.seed, order="random")
-    generator = torch.Generator().manual_seed(run.seed)
-    block = initial_block(task, run.d_model, run.m, run.eps, generator).float()
-    test = task.sample(N_TEST, generator)
-    lr = lr_for_score(run.score, run.n, run.m)
-    lrs = (lr, lr, run.third * 4 * run.eps * run.m / 3)
-    place = setting(n=run.n, k=run.k, B=run.batch)
-    labels: dict[str, Any] = {"run": item.name, "condition": "cot", "unit": str(run.seed)}
-
-    def rows(values: Mapping[str, float], step: int, scope: str = "all") -> pd.DataFrame:
-        where = {"setting": f"{place} phase={step}", "samples": step * run.batch, "scope": scope}
-        return table(metric=list(values), value=list(values.values()), **where, **labels)
-
-    tables = [rows(_measured(block, task, test), 0)]
-    for step, eta in enumerate(lrs):
-        loss = sgd_update(block, task.sample(run.batch, generator), eta)
-        tables.append(rows({**_measured(block, task, test), "train_loss": loss / run.k}, step + 1))
-    if run.seed == 0:
-        tables.append(attention_rows(block, task, test[:SHOWN], 3 * run.batch, setting=place, **labels))
-    used = {"d_model": run.d_model, "m": run.m, "batch": run.batch, "lr_0": lr, "lr_2": lrs[2]}
-    assumed = assumption_2(run.n, run.k, DELTA, run.eps)
-    for name, value in used.items():
-        tables.append(rows({"used": float(value), "assumed": assumed[name]}, 3, scope=name))
-    return concat(tables)
+    run = runs.Run(**item.parameters)
+    return {"phases": runs.phases, "samples": runs.samples, "bits": runs.bits}[run.kind](run, item.name)
 
 
-def _measured(block, task, test) -> dict[str, float]:
-    from toy_models.parity.three_steps import correlation, distance_to_one_hot, step_accuracy, worst_margin
-
-    known = correlation(block, task)
-    accuracy, token_accuracy = step_accuracy(block, test)
-    distance = distance_to_one_hot(block, task)
-    return {
-        "hit": known.hit,
-        "parity_hit": known.parity_hit,
-        "first_over_own": known.first_over_own,
-        "distance": distance,
-        "exponent": -log(distance) / log(task.n),
-        "margin": worst_margin(block, task),
-        "accuracy": accuracy,
-        "token_accuracy": token_accuracy,
-    }
-
-
-def _world(default: float, gain: float, **holds: float) -> Draw:
+def _world(default: float, gain: float, samples: float, bits: float, **holds: float) -> Draw:
     """Runs in which every statement holds with probability `default`, unless another is given."""
     preset = PRESETS["cpu"]
-    names = ("hit", "parity_hit", "one_hot_2", "one_hot", "right")
+    names = ("hit", "lemma19", "parity_hit", "one_hot_2", "one_hot", "right")
     likely = {name: holds.get(name, default) for name in names}
-    return three_step_rows(preset.n, preset.k, max(preset.batches), preset.seeds, likely, gain, EXPONENT)
+    grown = {
+        "enough": Growth(preset.samples, preset.samples_seeds, samples, spread=0.7, widths=(WIDE, NARROW)),
+        "least_bits": Growth(preset.bits, preset.bits_seeds, bits, spread=0.7),
+    }
+    place = (preset.n, preset.k, max(preset.batches))
+    return three_step_rows(place, preset.seeds, likely, gain, EXPONENT, grown)
 
 
-_PHASES = ("phase_1", "phase_1_parity", "phase_2", "phase_3")
+_PHASES = ("phase_1", "lemma19", "phase_1_parity", "phase_2", "phase_3")
+_EVERY = ("right", "one_hot", "samples", "samples_narrow", "bits", *_PHASES)
 WORLDS = (
     World(
         "one run in ten fails",
         {"right": False, "one_hot": False},
-        _world(1.0, 0.4, one_hot=1 - DELTA, right=1 - DELTA),
+        _world(1.0, 0.4, 1.0, 1.0, one_hot=1 - DELTA, right=1 - DELTA),
     ),
     World(
-        "a coin decides, and the third step adds little",
-        dict.fromkeys(("right", "one_hot", *_PHASES), False),
-        _world(MOST, GAIN),
+        "a coin decides, the third step adds little, samples and bits grow as fast as is tolerated",
+        dict.fromkeys(_EVERY, False),
+        _world(MOST, GAIN, ALMOST_LINEAR, BITS_PER_DOUBLING),
     ),
-    World("as the theorem has it", dict.fromkeys(("right", "one_hot", *_PHASES), True), _world(1.0, 0.4)),
+    World("samples grow as n^2", {"samples": False, "samples_narrow": False}, _world(1.0, 0.4, 2.0, 1.0)),
+    World("as the theorem has it", dict.fromkeys(_EVERY, True), _world(1.0, 0.4, 1.0, 1.0)),
 )
 
 
 def _published(rows: pd.DataFrame) -> pd.DataFrame:
     """Without what nobody reads, and attention maps for the largest batch alone."""
     largest = with_settings(rows)["B"].to_numpy()
-    maps = rows["metric"].isin(["attention", "dependency"])
-    return rows[rows["metric"].isin(PUBLISHED) | (maps & (largest == largest.max()))]
+    maps = rows["metric"].isin(MAPS)
+    return rows[rows["metric"].isin(PUBLISHED) | (maps & (largest == largest[maps].max()))]
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
-    """The three phases seed by seed, what the batch size changes, and the attention after training."""
-    from interp.claims.wen2024._theory_figures import draw_batch_sizes, draw_phases
+    """The three phases seed by seed, batch sizes, the attention after training, and what grows with n."""
+    from interp.claims.wen2024._theory_figures import draw_batch_sizes, draw_growth, draw_phases
     from interp.figures.style import attention_map
 
-    found = with_settings(rows[~rows["metric"].isin(["attention", "dependency"])])
+    maps = rows[rows["metric"].isin(MAPS)]
+    found = with_settings(rows[(rows["condition"] == "phases") & ~rows["metric"].isin(MAPS)])
     largest = found["B"].max()
     n, k = int(found["n"].iloc[0]), int(found["k"].iloc[0])
-    maps = rows[rows["metric"].isin(["attention", "dependency"])]
     maps = maps[maps["setting"].str.contains(f"B={largest} ")]
-    title = f"Simplified block after three steps, n={n}, k={k}, B={largest}, seed 0"
+    grown = partial(_of, rows)
     drawn = {
         "phases": draw_phases(found[found["B"] == largest], n, EXPONENT),
-        "attention": attention_map(maps, title),
+        "growth": draw_growth(grown("enough"), grown("least_bits")),
     }
+    if len(maps):
+        title = f"Simplified block after three steps, n={n}, k={k}, B={largest}, seed {maps['unit'].iloc[0]}"
+        drawn["attention"] = attention_map(maps, title)
     if found["B"].nunique() > 1:
         drawn["batch_size"] = draw_batch_sizes(found, n, EXPONENT)
     return drawn
+
+
+def _of(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    return with_settings(rows[rows["metric"] == metric])
 
 
 CLARITY = (
