@@ -135,3 +135,19 @@ def draw_growth(enough: pd.DataFrame, bits: pd.DataFrame) -> Figure:
             axes.set_xlabel("n, number of input bits")
             axes.legend(fontsize=8)
     return figure
+
+
+def draw_one_pass(best: pd.DataFrame, nontrivial: float) -> Figure:
+    """Held-out accuracy after one pass without CoT, by the number of secret bits."""
+    with styled():
+        figure = new_figure(5.4, 3.4)
+        axes = figure.subplots()
+        ks = sorted(best["k"].unique())
+        place = best["k"].map({k: at for at, k in enumerate(ks)}) + 0.02 * (pd.to_numeric(best["unit"]) % 10 - 4.5)
+        axes.plot(place, best["value"], "o", color=BLUE, alpha=0.5, label="seeds, best learning rate")
+        axes.axhline(0.5, color="0.4", linestyle=":", label="chance")
+        axes.axhline(nontrivial, color=VERMILION, linestyle="--", linewidth=0.9, label="learned, if above")
+        axes.set_xticks(range(len(ks)), [str(k) for k in ks])
+        axes.set(xlabel="k, number of secret bits", ylabel="held-out accuracy", ylim=(-0.03, 1.03))
+        axes.legend(fontsize=8)
+    return figure

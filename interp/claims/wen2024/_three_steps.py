@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from interp.core.judging import mean_over, share_of
+from interp.core.judging import least_share, mean_over, share_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -22,14 +22,12 @@ FEWEST_LOG2, MOST_LOG2 = 4.0, 16.0
 """log2 of the batches between which the smallest is searched, in steps of a factor sqrt(2)."""
 MOST = 0.5
 """A statement of the proof sketch must hold in more than this share of the seeds."""
-FEWEST_BITS, MOST_BITS = 2, 14
-"""Significant bits between which the fewest is searched; one above the largest stands for more."""
+BITS, FEWEST_BITS = 2, 2
+"""So many log2(n) significant bits should be enough; and the fewest that are tried."""
 WIDE, NARROW = 1024, 256
 """m over n in the search for the smallest batch."""
 ALMOST_LINEAR = 1.5
 """The smallest batch may grow with this power of n."""
-BITS_PER_DOUBLING = 3.0
-"""The fewest bits may grow by this many when n doubles."""
 GAIN = 0.1
 """The third step must raise the share of sequences without an error by more than this."""
 
@@ -47,12 +45,12 @@ class Trained:
     enough: pd.DataFrame
     """The smallest batch that was enough, by n and seed."""
     bits: pd.DataFrame
-    """The fewest bits without an error, by n and seed."""
+    """Whether about log n bits are enough, and the fewest without an error, by n and seed."""
 
 
 def summary(rows: pd.DataFrame) -> Trained:
     """What holds after each step, and what is enough, by seed."""
-    growth = {metric: with_settings(rows[rows["metric"] == metric]) for metric in ("enough", "least_bits")}
+    growth = {kind: with_settings(rows[rows["condition"] == kind]) for kind in ("samples", "bits")}
     found = with_settings(rows[(rows["condition"] == "phases") & ~rows["metric"].isin(["attention", "dependency"])])
     found = found[found["B"] == found["B"].max()]
     assumed = found[found["metric"].isin(["used", "assumed"])]
@@ -67,7 +65,7 @@ def summary(rows: pd.DataFrame) -> Trained:
         "phase_1_parity": after["parity_hit", 1] == 1,
         "phase_2": after["exponent", 2] > EXPONENT,
     }
-    return Trained(after, pd.DataFrame(holds), ", ".join(shown), growth["enough"], growth["least_bits"])
+    return Trained(after, pd.DataFrame(holds), ", ".join(shown), growth["samples"], growth["bits"])
 
 
 def parts(preset: Any) -> list[Part]:
@@ -132,11 +130,11 @@ def parts(preset: Any) -> list[Part]:
             role="paper",
             source="Theorem 3: the result still holds if all weights and activations are in Theta(log n) precision",
             primary=True,
-            quantity="significant bits that the trained block needs more when n doubles, k = 4, mean over seeds",
-            estimate=bits_per_doubling,
-            direction="below",
-            threshold=BITS_PER_DOUBLING,
-            why="as in wen2024/thm1: a few bits per doubling, where any constant would be Theta(log n)",
+            quantity=f"share of seeds whose trained block has no error with {BITS} log2(n) significant bits, least over n",
+            estimate=share_stored,
+            direction="above",
+            threshold=LIKELY,
+            why=f"{probable}; the constant {BITS} is ours, since Theta(log n) allows any",
             unit="seeds",
             note=_least_bits,
         ),
@@ -180,24 +178,22 @@ def samples_exponent(found: Trained, level: float, *, width: int) -> Interval | 
     return _slope(of_width, level, 2 ** (MOST_LOG2 + 0.5), 2**FEWEST_LOG2)
 
 
-def bits_per_doubling(found: Trained, level: float) -> Interval | NotMeasurable:
-    """The slope of the fewest bits against log2 n, by seed; open where a search ended at its first or last step."""
-    return _slope(found.bits, level, MOST_BITS + 1, FEWEST_BITS, logarithm=False)
+def share_stored(found: Trained, level: float) -> Interval | NotMeasurable:
+    """The share of seeds in which about log n bits are enough, at the n where it is smallest."""
+    kept = found.bits[found.bits["metric"] == "bits_enough"]
+    return least_share(kept["value"] == 1, kept["n"], level)
 
 
-def _slope(
-    found: pd.DataFrame, level: float, above: float, below: float, *, logarithm: bool = True
-) -> Interval | NotMeasurable:
-    """The slope of values, or of their log2, against log2 n; values at `above` or `below` are floors and caps."""
+def _slope(found: pd.DataFrame, level: float, above: float, below: float) -> Interval | NotMeasurable:
+    """The slope of log2 of values against log2 n; values at `above` or `below` are floors and caps."""
     values = found.pivot(index="n", columns="unit", values="value")
     if len(values) < 2 or values.isna().any(axis=None):
         return NotMeasurable("fewer than two sizes were measured by every seed")
     place = np.log2(values.index.to_numpy(float))
     centred = place - place.mean()
     floors, caps = (values >= above).any(axis=1), (values <= below).any(axis=1)
-    heights = np.log2(values.to_numpy()) if logarithm else values.to_numpy()
     return mean_over(
-        centred @ heights / np.square(centred).sum(),
+        centred @ np.log2(values.to_numpy()) / np.square(centred).sum(),
         level,
         open_above=bool((floors & (centred > 0)).any() or (caps & (centred < 0)).any()),
         open_below=bool((floors & (centred < 0)).any() or (caps & (centred > 0)).any()),
@@ -210,8 +206,8 @@ def _enough(found: Trained, width: int) -> str:
 
 
 def _least_bits(found: Trained) -> str:
-    by_n = found.bits.groupby("n")["value"]
-    return "bits: " + ", ".join(f"{of.min():.0f} to {of.max():.0f} at n={n}" for n, of in by_n)
+    by_n = found.bits[found.bits["metric"] == "least_bits"].groupby("n")["value"]
+    return "fewest bits: " + ", ".join(f"{of.min():.0f} to {of.max():.0f} at n={n}" for n, of in by_n)
 
 
 def _vacuous(found: Trained) -> str:

@@ -17,14 +17,16 @@ def representation_rows(
     searched: tuple[int, int],
     exact: float,
     bits: Callable[[np.ndarray], np.ndarray],
+    size: float = 500.0,
 ) -> Draw:
     """Constructions of which a share `exact` is right on every input and that need about `bits(n)` bits.
 
-    `sizes` are pairs (n, k), `searched` the fewest and the most bits that a search can end with.
+    `sizes` are pairs (n, k), `searched` the fewest and the most bits that a search can end with, `size` the
+    theorem's (d^2 + d m) log n / (n k).
     """
     n, k = np.repeat(np.array(sizes).T, seeds, axis=1)
     units = np.tile([str(seed) for seed in range(seeds)], len(sizes))
-    place = [setting(n=size, k=secret, share=1.0) for size, secret in zip(n.tolist(), k.tolist())]
+    place = [setting(n=length, k=secret, share=1.0) for length, secret in zip(n.tolist(), k.tolist())]
     formats = [("accuracy", name) for name in ("float32", "float16", "bfloat16")]
     metrics = [("exact", "float64"), ("largest_overlap", "float64"), ("size_ratio", "float64"), *formats]
     metrics += [("least_bits", "rounded")]
@@ -32,9 +34,9 @@ def representation_rows(
     def rows(generator: np.random.Generator) -> pd.DataFrame:
         right = generator.random(n.size) < exact
         needed = np.clip(np.round(bits(n) + generator.normal(0, 0.4, n.size)), *searched)
-        values = [right, np.full(n.size, 0.4), np.full(n.size, 500.0), *(right for _ in formats), needed]
+        values = [right, np.full(n.size, 0.4), np.full(n.size, size), *(right for _ in formats), needed]
         return table(
-            run=np.tile([f"{size} {unit}" for size, unit in zip(n, units)], len(metrics)),
+            run=np.tile([f"{length} {unit}" for length, unit in zip(n, units)], len(metrics)),
             condition="no_cot",
             unit=np.tile(units, len(metrics)),
             setting=np.tile(place, len(metrics)),
@@ -48,14 +50,14 @@ def representation_rows(
 
 @dataclass(frozen=True)
 class Growth:
-    """Something that grows with n, seed by seed."""
+    """A smallest batch that grows with n, seed by seed."""
 
     sizes: tuple[int, ...]
     seeds: int
     slope: float
-    """Per doubling: of its log2 (a batch), or of itself (bits)."""
+    """Of its log2 per doubling of n."""
     spread: float
-    widths: tuple[int, ...] = (0,)
+    widths: tuple[int, ...]
 
 
 def three_step_rows(
@@ -64,12 +66,14 @@ def three_step_rows(
     holds: Mapping[str, float],
     gain: float,
     exponent: float,
-    grown: Mapping[str, Growth],
+    grown: Growth,
+    stored: Sequence[int],
 ) -> Draw:
     """Runs at `place` (n, k, B) in which each statement holds with the probability `holds` names.
 
-    The names are hit, lemma19, parity_hit, one_hot_2 and one_hot (after two and three steps) and right; a distance to
-    one-hot attention of n^-`exponent` is the one that counts. The third step adds `gain`; batches and bits are `grown`.
+    The names are hit, lemma19, parity_hit, one_hot_2 and one_hot (after two and three steps), right, and stored (at
+    each n of `stored`, with few bits); a distance to one-hot attention of n^-`exponent` is the one that counts. The
+    third step adds `gain`.
     """
     unit = [str(seed) for seed in range(seeds)]
     n, k, batch = place
@@ -99,21 +103,32 @@ def three_step_rows(
             metric=np.repeat(list(values), len(places) * seeds),
             value=np.concatenate([value for each in values.values() for value in each]),
         )
-        return concat([phases, *(_grown(metric, growth, generator) for metric, growth in grown.items())])
+        return concat([phases, _grown(grown, generator), _stored(stored, holds["stored"], unit, generator)])
 
     return rows
 
 
-def _grown(metric: str, growth: Growth, generator: np.random.Generator) -> pd.DataFrame:
+def _grown(growth: Growth, generator: np.random.Generator) -> pd.DataFrame:
     cells = [(width, n) for width in growth.widths for n in growth.sizes]
     steps = np.repeat([np.log2(n / min(growth.sizes)) for _, n in cells], growth.seeds)
     height = growth.slope * steps + generator.normal(0, growth.spread, len(steps))
-    batch = metric == "enough"
     return table(
         run="simulated",
-        condition="samples" if batch else "bits",
+        condition="samples",
         unit=[str(seed) for seed in range(growth.seeds)] * len(cells),
-        metric=metric,
-        value=2 ** (np.round(2 * height) / 2 + 8) if batch else np.round(height) + 4,
+        metric="enough",
+        value=2 ** (np.round(2 * height) / 2 + 8),
         setting=np.repeat([setting(n=n, k=2, wide=width) for width, n in cells], growth.seeds),
+    )
+
+
+def _stored(sizes: Sequence[int], chance: float, unit: Sequence[str], generator: np.random.Generator) -> pd.DataFrame:
+    enough = generator.random(len(sizes) * len(unit)) < chance
+    return table(
+        run="simulated",
+        condition="bits",
+        unit=[*unit] * (2 * len(sizes)),
+        metric=np.repeat(["bits_enough", "least_bits"], len(enough)),
+        value=np.concatenate([enough.astype(float), np.where(enough, 3.0, 9.0)]),
+        setting=np.tile(np.repeat([setting(n=n, k=2) for n in sizes], len(unit)), 2),
     )

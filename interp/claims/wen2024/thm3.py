@@ -24,7 +24,6 @@ import pandas as pd
 
 from interp.claims.wen2024._three_steps import (
     ALMOST_LINEAR,
-    BITS_PER_DOUBLING,
     DELTA,
     EXPONENT,
     GAIN,
@@ -46,7 +45,7 @@ ID = "wen2024/thm3"
 MAPS = ("attention", "dependency")
 PUBLISHED = (
     "hit", "parity_hit", "first_over_own", "exponent", "margin", "accuracy", "largest_output", "lemma19", "vacuous",
-    "used", "assumed", "enough", "least_bits",
+    "used", "assumed", "enough", "least_bits", "bits_enough",
 )  # fmt: skip
 
 
@@ -63,10 +62,9 @@ class Thm3:
     samples: tuple[int, ...]
     """n of the smallest batch; k = 2, d = 4096, m = 1024 n and 256 n."""
     bits: tuple[int, ...]
-    """n of the fewest bits; k = 4 (n/3 if that is less), d = 2048, m = 65536, B = 4096."""
+    """n of the block that is rounded; k = 2, d = 1024, m = 65536, B = 4096; all seeds."""
     seeds: int
     samples_seeds: int
-    bits_seeds: int
     eps: float = 3.0
     """The largest for which outputs up to eps/3 stay where the hinge loss is linear (Lemma 27)."""
     score: float = 90.0
@@ -75,14 +73,14 @@ class Thm3:
 
 
 PRESETS = {
-    "smoke": Thm3(6, 2, 1024, 4096, (64, 1024), samples=(6, 12), bits=(6, 9), seeds=2, samples_seeds=2, bits_seeds=2),
+    "smoke": Thm3(6, 2, 1024, 4096, (64, 1024), samples=(6, 12), bits=(6, 8), seeds=2, samples_seeds=2),
     "cpu": Thm3(
-        16, 4, 4096, 2**16, (256, 1024, 8192), samples=(8, 12, 16, 24, 32), bits=(12, 16, 24, 32),
-        seeds=60, samples_seeds=30, bits_seeds=15,
+        16, 4, 4096, 2**16, (512, 2048, 16384), samples=(8, 12, 16, 24, 32), bits=(8, 16, 32),
+        seeds=60, samples_seeds=30,
     ),
     "paper": Thm3(
-        32, 4, 4096, 2**16, (32768,), samples=(8, 16, 32, 64, 128), bits=(12, 16, 32, 64, 128),
-        seeds=60, samples_seeds=60, bits_seeds=30,
+        32, 4, 4096, 2**16, (32768,), samples=(8, 16, 32, 64, 128), bits=(8, 16, 32, 64, 128),
+        seeds=60, samples_seeds=60,
     ),
 }  # fmt: skip
 
@@ -99,8 +97,8 @@ def items(preset: Thm3) -> list[Item]:
         units = range(preset.first_unit, preset.first_unit + seeds)
         found += [Run(kind="phases", seed=seed, **sizes, **common) for seed in units]
     for n in sorted(preset.bits, reverse=True):
-        sizes = {"n": n, "k": min(4, n // 3), "d_model": 2048, "m": 2**16, "batch": 4096}
-        units = range(preset.first_unit, preset.first_unit + preset.bits_seeds)
+        sizes = {"n": n, "k": 2, "d_model": 1024, "m": 2**16, "batch": 4096}
+        units = range(preset.first_unit, preset.first_unit + preset.seeds)
         found += [Run(kind="bits", seed=seed, **sizes, **common) for seed in units]
     for n in sorted(preset.samples, reverse=True):
         units = range(preset.first_unit, preset.first_unit + preset.samples_seeds)
@@ -123,17 +121,14 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     return {"phases": runs.phases, "samples": runs.samples, "bits": runs.bits}[run.kind](run, item.name)
 
 
-def _world(default: float, gain: float, samples: float, bits: float, **holds: float) -> Draw:
+def _world(default: float, gain: float, samples: float, **holds: float) -> Draw:
     """Runs in which every statement holds with probability `default`, unless another is given."""
     preset = PRESETS["cpu"]
-    names = ("hit", "lemma19", "parity_hit", "one_hot_2", "one_hot", "right")
+    names = ("hit", "lemma19", "parity_hit", "one_hot_2", "one_hot", "right", "stored")
     likely = {name: holds.get(name, default) for name in names}
-    grown = {
-        "enough": Growth(preset.samples, preset.samples_seeds, samples, spread=0.7, widths=(WIDE, NARROW)),
-        "least_bits": Growth(preset.bits, preset.bits_seeds, bits, spread=0.7),
-    }
+    grown = Growth(preset.samples, preset.samples_seeds, samples, spread=0.7, widths=(WIDE, NARROW))
     place = (preset.n, preset.k, max(preset.batches))
-    return three_step_rows(place, preset.seeds, likely, gain, EXPONENT, grown)
+    return three_step_rows(place, preset.seeds, likely, gain, EXPONENT, grown, preset.bits)
 
 
 _PHASES = ("phase_1", "lemma19", "phase_1_parity", "phase_2", "phase_3")
@@ -141,16 +136,16 @@ _EVERY = ("right", "one_hot", "samples", "samples_narrow", "bits", *_PHASES)
 WORLDS = (
     World(
         "one run in ten fails",
-        {"right": False, "one_hot": False},
-        _world(1.0, 0.4, 1.0, 1.0, one_hot=1 - DELTA, right=1 - DELTA),
+        {"right": False, "one_hot": False, "bits": False},
+        _world(1.0, 0.4, 1.0, one_hot=1 - DELTA, right=1 - DELTA, stored=1 - DELTA),
     ),
     World(
-        "a coin decides, the third step adds little, samples and bits grow as fast as is tolerated",
+        "a coin decides, the third step adds little, samples grow as fast as is tolerated",
         dict.fromkeys(_EVERY, False),
-        _world(MOST, GAIN, ALMOST_LINEAR, BITS_PER_DOUBLING),
+        _world(MOST, GAIN, ALMOST_LINEAR),
     ),
-    World("samples grow as n^2", {"samples": False, "samples_narrow": False}, _world(1.0, 0.4, 2.0, 1.0)),
-    World("as the theorem has it", dict.fromkeys(_EVERY, True), _world(1.0, 0.4, 1.0, 1.0)),
+    World("samples grow as n^2", {"samples": False, "samples_narrow": False}, _world(1.0, 0.4, 2.0)),
+    World("as the theorem has it", dict.fromkeys(_EVERY, True), _world(1.0, 0.4, 1.0)),
 )
 
 
@@ -189,57 +184,66 @@ def _of(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 CLARITY = (
-    "No run meets Assumption 2, so this tests the theorem's mechanism at finite size and neither its rates nor its "
-    "constants. Lemma 19 is not tested: at these settings its error bound is larger than the signal it bounds, so "
-    "that S[i] is outweighed after the first step does not contradict it; the first bit's leftover, which Lemma 18 "
-    "cancels, would exceed the bound only for B d far larger than here. With eps = 10 outputs leave the range in "
-    "which the hinge loss is linear, which Lemma 27 supposes. With ten seeds a share above 0.9 cannot be shown, "
-    "even if all succeed."
+    "No run meets Assumption 2, so this tests the theorem's mechanism and its growth with n at finite size, not its "
+    "constants. Theorem 3 counts samples with o(n k) parameters; here the parameters, d^2 + 4 d m, are millions of "
+    "times n k: that so few samples and so few parameters go together is not tested. With m in proportion to n, as "
+    "Assumption 2's m = 2k is up to logarithms, batches should grow as n^2 / m, hence as n; the exponent that is seen "
+    "from n = 8 to 32 depends on the constant, so two are given. O~(n) hides log^20(n / delta), which at n = 16 alone "
+    "has a local exponent of 4: as printed the statement could not fail at these n, and 'almost linear' of section 1 "
+    "is what is judged. Bits: the trained block is rounded; training itself is exact, and the theorem does not say "
+    "which it means. With k = 2 and d = 1024 rounding errors average out, so few bits are needed at any n: that "
+    "Theta(log n) are enough is judged, that they are needed cannot be seen. Lemma 19 as printed holds here only "
+    "because its bound is larger than the signal it is to show; wen2024/lemmas has settings where it says something, "
+    "and fails. That S[i] does not outweigh every other key after one step contradicts the words of section 3.3 "
+    "alone: the first secret bit does, since Lemma 18 cancels what does not cancel."
 )
 HISTORY = (
-    "Until the parts were declared, more than half of the seeds was enough for every statement, because ten seeds "
-    "allow no stronger one; the theorem's two statements are now held to its 1 - delta. The first part of phase 1 "
-    "was called Lemma 19, which it is not. About ten settings were tried in all (seeds from 1000 on, none judged); "
-    "the one used was right in all five seeds of the search. With m = 512, eps = 14 and eta_2 as in Lemma 25 the "
-    "third step overshoots: accuracy falls from 0.75 to 0.49. That the third step is what makes the output right "
-    "depends on the settings: with m = 256, B = 32768, score 70 and eta_2 / 4 all three seeds tried were right on "
-    "every input after two steps."
+    "Until the parts were declared, more than half of the seeds was enough for every statement. What is now phase 1 "
+    "was called Lemma 19, which it is not; Lemma 19 has a part of its own. Earlier runs had n = 16, k = 4, d = 4096, m "
+    "= 2048, B = 8192, eps = 10 and three times Lemma 25's eta_2, ten seeds (right in nine, one-hot in all); eps = 10 "
+    "leaves the range in which the hinge loss is linear, which Lemma 27 supposes. In the span of the embeddings m is "
+    "free, so eps = 3 and Lemma 25's own eta_2 now work, with 60 seeds. The sweep of samples was tried with m = 256 n "
+    "(six seeds, exponents 0.5 to 2.5, about 1.5 in the mean), 1024 n (eight seeds, 0 to 1.5) and 4096 n (eight seeds, "
+    "-0.25 to 2.5), seeds 630 to 647; 1024 n was made primary and 256 n kept as ours."
 )
 
 register(
     Claim(
         id=ID,
         sentence=(
-            "A simplified block trained with three steps of SGD on large batches of CoT data reaches perfect "
-            "accuracy with attention within n^-8 of one-hot on S[i]: first the hidden weights correlate with the "
-            "secret embeddings, then attention becomes one-hot, then the output mapping is learned."
+            "A simplified block trained with three steps of SGD on O~(n) samples of CoT data reaches perfect accuracy "
+            "with attention within n^-8 of one-hot on S[i], also with Theta(log n) bits: first the hidden weights "
+            "correlate with the secret embeddings, then attention becomes one-hot, then the output mapping is learned."
         ),
         method=(
             "Three steps of SGD are taken on real batches. After each, the influence of every key on every step is "
             "read from the weights, the distance to one-hot attention and the smallest margin are bounded over all "
             "inputs, and accuracy is measured on 1,024 test sequences. Each statement about every step and input "
-            "holds in a seed or does not."
+            "holds in a seed or does not. For several n the smallest batch is searched, on a grid of factors sqrt(2), "
+            "from which two in a row end right and one-hot on every input; and the trained block is rounded."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: n = 6, k = 2"),
-            "cpu": Scale("smaller", "n = 16, k = 4; Assumption 2 is about n beyond any that can be run"),
-            "paper": Scale("smaller", "n = 32, k = 8; Assumption 2 is about n beyond any that can be run"),
+            "cpu": Scale("smaller", "n = 8 to 32, k = 2 and 4; Assumption 2 is about n beyond any that can be run"),
+            "paper": Scale("smaller", "n = 8 to 128, k = 2 and 4; Assumption 2 is about n beyond any that can be run"),
         },
         finding=(
             "After three steps every input was right in {right:.0%} of {right.n} seeds and attention "
-            "one-hot to within n^-8 in {one_hot:.0%}; after one step S[i] outweighed every other key in "
-            "{phase_1:.0%}, and given the running parity in {phase_1_parity:.0%}."
+            "one-hot to within n^-8 in {one_hot:.0%}; the smallest batch grew as n to the power {samples} with m = "
+            "1024 n and {samples_narrow} with m = 256 n; 2 log2(n) bits were enough in {bits:.0%} of seeds at the "
+            "worst n; after one step S[i] outweighed every other key in {phase_1:.0%}, and given the running parity "
+            "in {phase_1_parity:.0%}."
         ),
         deviations=(
-            "Assumption 2 cannot be run: for n = 16, k = 4, eps = 10 and delta = 0.1 it asks for batches of 3 * "
-            "10^20 sequences; its interval for k holds no whole number below n of about 23,000; its condition B < n "
+            "Assumption 2 cannot be run: for n = 16, k = 4, eps = 3 and delta = 0.1 it asks for batches of 3 * 10^21 "
+            "sequences; its interval for k holds no whole number below n of about 23,000; its condition B < n "
             "k is first met near n = 10^56, and Lemma 10's sqrt(4 k log(100 B m / delta) / d) < 0.01 beyond n = "
             "e^(10^49). The three steps are therefore taken at finite n with settings found by search. cpu: n = 16, "
-            "k = 4, d = 4096 (Assumption 2: 24), m = 2048 (8), B = 8192, eps = 10, eta_0 = eta_1 for an expected "
-            "score of 90 on the secret key, eta_2 = 4 eps m, three times that of Lemma 25 (Assumption 2: 4 k eps / "
-            "3). All else is the paper's: frozen hypercube embeddings, Assumption 1, h = +-1/2m fixed, hinge loss, "
-            "fresh samples in every step. The number of parameters is not o(n k). paper: the next size, n = 32, k = "
-            "8; the paper has no experiment for the theorem. smoke: n = 6, k = 2."
+            "k = 4, d = 4096 (Assumption 2: 24), m = 65536 (8), B = 16384, eps = 3, eta_0 = eta_1 for an expected "
+            "score of 90 on the secret key, eta_2 = 4 eps m / 3 as in Lemma 25 (Assumption 2: 4 k eps / 3); k = 2 in "
+            "the sweeps of n. All else is the paper's: frozen hypercube embeddings, Assumption 1, h = +-1/2m fixed, "
+            "hinge loss, fresh samples in every step. paper: n = 32, sweeps up to 128; the paper has no experiment "
+            "for the theorem. smoke: n = 6, k = 2."
         ),
         presets=PRESETS,
         items=items,
