@@ -46,7 +46,7 @@ def proof_settings(n: int, k: int, batch: int, eps: float, delta: float) -> Sett
     d_model = 2**10
     while not _wide_enough(n, k, d_model, m, batch, delta):
         d_model *= 2
-    return Settings(d_model, m, batch, eps, delta, lr=m * rate, lr_2=4 * eps * m / 3)
+    return Settings(d_model, m, float(batch), eps, delta, lr=m * rate, lr_2=4 * eps * m / 3)
 
 
 def assumed_settings(n: int, k: int, eps: float, delta: float) -> Settings:
@@ -57,7 +57,7 @@ def assumed_settings(n: int, k: int, eps: float, delta: float) -> Settings:
     )
 
 
-def _wide_enough(n: int, k: int, d_model: int, m: int, batch: float, delta: float) -> bool:
+def _wide_enough(n: int, k: int, d_model: int, m: int, batch: int, delta: float) -> bool:
     log = math.log(100 * n * d_model / delta)
     start = math.sqrt(4 * k * math.log(100 * batch * m / delta) / d_model)
     return start < 0.01 and math.sqrt(log / d_model) / 4 + k * log / d_model <= 1 / 2000

@@ -125,7 +125,9 @@ def realised(block: SpanBlock, embedding: Float[Tensor, "pos 2 d_model"]) -> Sim
     """
     rows, d_model = embedding.flatten(0, 1), embedding.shape[-1]
     if rows.shape[0] != len(block.gram):
-        raise ValueError(f"the block has {len(block.gram)} slots, the embedding {rows.shape[0]}: use its own embedding")
+        raise ValueError(
+            f"the block has {len(block.gram)} slots, the embedding {rows.shape[0]}: use its own embedding"
+        )
     made = SimplifiedBlock(embedding, block.h)
     made.A.copy_(rows.T @ block.attention @ rows)
     made.W[:, :d_model], made.W[:, d_model:] = block.token @ rows, block.attended @ rows

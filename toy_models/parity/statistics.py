@@ -116,9 +116,7 @@ def lemma_7(found: Statistics, n: int, k: int, m: int, batch: float, delta: floa
     }
 
 
-def kappa_1(
-    found: Statistics, task: Parity, m: int, lr: float, *, mended: bool
-) -> Float[Tensor, "cells slots"]:
+def kappa_1(found: Statistics, task: Parity, m: int, lr: float, *, mended: bool) -> Float[Tensor, "cells slots"]:
     """kappa_{1,i,b} of Lemma 18, as coefficients of the embeddings.
 
     As printed, or mended: the first step's alpha does not cancel over b_2, because only the parity 0 occurs before

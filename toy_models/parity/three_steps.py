@@ -79,7 +79,9 @@ def table_gradients(
         loss.backward()
         total, largest = total + loss.item(), max(largest, outputs.abs().max().item())
     scores, own, attended = (leaf.grad for leaf in leaves)
-    assert scores is not None and own is not None and attended is not None
+    assert scores is not None
+    assert own is not None
+    assert attended is not None
     return (scores, own, attended), total, largest
 
 

@@ -75,7 +75,7 @@ def phases(run: Run, name: str) -> pd.DataFrame:
         block, largest = updated(block, task.sample(run.batch, generator), eta)
         found = {**_measured(block, test), "largest_output": largest}
         if step == 0:
-            at = Settings(run.d_model, run.m, run.batch, run.eps, DELTA, lrs[0], lrs[2])
+            at = Settings(run.d_model, run.m, float(run.batch), run.eps, DELTA, lrs[0], lrs[2])
             found |= {"lemma19": lemma_19(block, at)["19"], "vacuous": lemma_19(block, at)["19_bound_over_signal"]}
         tables.append(rows(found, step + 1))
     if run.seed % 1000 == 0:
