@@ -45,7 +45,7 @@ class Lemmas:
 
 PRESETS = {
     "smoke": Lemmas(((8, 2), (12, 2)), (6, 2), batch=2**12, seeds=2),
-    "cpu": Lemmas(((32, 3), (96, 2)), (12, 3), batch=2**15, seeds=60),
+    "cpu": Lemmas(((32, 3), (80, 2)), (12, 3), batch=2**15, seeds=60),
     "paper": Lemmas(((32, 3), (96, 4), (192, 4)), (16, 4), batch=2**17, seeds=100),
 }
 
@@ -156,7 +156,7 @@ register(
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: n = 6 to 12"),
-            "cpu": Scale("smaller", "n = 32 and 96, k = 3 and 2; Assumption 2 is about n beyond any that can be run"),
+            "cpu": Scale("smaller", "n = 32 and 80, k = 3 and 2; Assumption 2 is about n beyond any that can be run"),
             "paper": Scale("smaller", "n = 32 to 192, k up to 4; Assumption 2 is about n beyond any that can be run"),
         },
         finding=(
