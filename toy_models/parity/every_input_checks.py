@@ -1,4 +1,4 @@
-"""What does a trained simplified block do on every input? Bounds over all 2^n, for wen2024's Theorem 3 and its lemmas.
+"""What does a trained simplified block do on every input? Bounds over all 2^n, for wen2024's Theorem 3.
 
 A key's score depends on the key's token alone, so the worst attention is found position by position, and with
 attention near one-hot the output is that of one of the 4 k cases (step, running parity, secret bit) up to a bounded

@@ -1,8 +1,8 @@
 """How large are the quantities that the lemmas of wen2024 (appendix B.4) bound? Each over its bound: at most 1 holds.
 
-Lemma 10: neurons at the start. 16: what the first step changes. 18, 19: what the hidden weights know after it. 21, 22:
-scores and attention after the second. 24, 25, 26: attention, weights and outputs after the third. 27: the range in
-which the hinge loss is linear. What a lemma says of any input is bounded over all of them, the chain's tokens as free.
+Lemma 10: neurons at the start. 16: what the first step changes. 18, 19: what the hidden weights know after it. 21,
+22: scores and attention after the second. 24, 25, 26: attention, weights and outputs after the third. 27: the range
+in which the hinge loss is linear. What a lemma says of any input is bounded over all, the chain's tokens as free.
 """
 
 import math

@@ -43,7 +43,7 @@ def draw_over_bounds(found: pd.DataFrame, arms: Mapping[str, str]) -> Figure:
         axes.set_xlim(SMALLEST / 1.5, LARGEST * 1.5)
         axes.set_yticks(places, list(LINES.values()))
         axes.set(
-            xlabel=f"quantity over its printed bound (beyond {SMALLEST:g} and {LARGEST:g}: at the edge); 1 or less holds",
+            xlabel=f"quantity over its printed bound, at most 1 if it holds (clipped at {SMALLEST:g}, {LARGEST:g})",
             ylabel="lemma of appendix B.4",
         )
         axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)

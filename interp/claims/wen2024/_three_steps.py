@@ -130,7 +130,7 @@ def parts(preset: Any) -> list[Part]:
             role="paper",
             source="Theorem 3: the result still holds if all weights and activations are in Theta(log n) precision",
             primary=True,
-            quantity=f"share of seeds whose trained block has no error with {BITS} log2(n) significant bits, least over n",
+            quantity=f"share of seeds whose trained block has no error with {BITS} log2(n) bits, least over n",
             estimate=share_stored,
             direction="above",
             threshold=LIKELY,

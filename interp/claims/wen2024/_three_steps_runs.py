@@ -128,7 +128,7 @@ def samples(run: Run, name: str) -> pd.DataFrame:
 
 
 def bits(run: Run, name: str) -> pd.DataFrame:
-    """Whether the trained block has no error with BITS log2(n) significant bits, and the fewest bits of which it is so.
+    """Whether the trained block has no error with BITS log2(n) significant bits, and the fewest without one.
 
     Weights and activations are rounded after training, which is exact.
     """

@@ -151,7 +151,7 @@ def parts(preset: Thm2) -> list[Part]:
             estimate=partial(share_learned, largest=True),
             direction="below",
             threshold=HALF,
-            why="the theorem's own p. A consistency check: its constant is not given, so learning would not refute it",
+            why="the theorem's own p. A consistency check: its constant is not given, so no run can refute it",
             unit="seeds",
             needs=("control",),
             note=partial(_accuracies, largest=True),
@@ -216,8 +216,8 @@ register(
         id=ID,
         sentence=(
             "A simplified transformer with d^2 + d m = o(n k / log n), trained in a constant number of passes of SGD "
-            "with O((d^2 + d m) log n) memory, needs 2^Omega(k) samples to learn the (n, k) parity problem without CoT "
-            "to any nontrivial accuracy with nontrivial probability."
+            "with O((d^2 + d m) log n) memory, needs 2^Omega(k) samples to learn the (n, k) parity problem without "
+            "CoT to any nontrivial accuracy with nontrivial probability."
         ),
         method=(
             "A one-layer simplified block with random weights is trained in one pass of SGD, at the best of three "
@@ -235,19 +235,19 @@ register(
             "against it."
         ),
         deviations=(
-            "n = 64, d = 8, m = 7: (d^2 + d m) log n / (n k) is 0.97 at k = 8, where the theorem has o(1); at smaller "
-            "k it is above 1. One layer, one pass, batches of 128, Gaussian initial weights, a rate that falls "
-            "linearly to 0, hinge loss. Weights are float64; the theorem's log n bits would be fewer."
+            "n = 64, d = 8, m = 7: (d^2 + d m) log n / (n k) is 0.97 at k = 8, where the theorem has o(1); at "
+            "smaller k it is above 1. One layer, one pass, batches of 128, Gaussian initial weights, a rate that "
+            "falls linearly to 0, hinge loss. Weights are float64; the theorem's log n bits would be fewer."
         ),
         clarity=(
             "What this can say: within 65,536 samples, 256 times 2^k at k = 8, SGD on such a block finds nothing, "
             "while one bit is found. What it cannot say: the theorem is a lower bound with an unknown constant in "
-            "2^Omega(k), so neither learning nor failing at one k can contradict it; failing shows nothing about other "
-            "optimisers, which the theorem (by Theorem 6 of Lyu et al. 2023, for all branching programs) covers; and "
-            "such a block also fails at k = 2, where the bound says nothing: SGD fails long before memory is the "
-            "reason, as kim2024/thm2 shows by gradients. The growth with k of what larger models need is "
-            "wen2024/fig2. The proof rests on Theorem 6 of Lyu et al. (2023), which is not tested here. At a rate of 3 "
-            "neurons may die: an output of 0 counts as wrong, so such a run has an accuracy near 0."
+            "2^Omega(k), so neither learning nor failing at one k can contradict it; failing shows nothing about "
+            "other optimisers, which the theorem (by Theorem 6 of Lyu et al. 2023, for all branching programs) "
+            "covers; and such a block also fails at k = 2, where the bound says nothing: SGD fails long before "
+            "memory is the reason, as kim2024/thm2 shows by gradients. The growth with k of what larger models need "
+            "is wen2024/fig2. The proof rests on Theorem 6 of Lyu et al. (2023), which is not tested here. At a rate "
+            "of 3 neurons may die: an output of 0 counts as wrong, so such a run has an accuracy near 0."
         ),
         history="New. Learning rates 0.3 and 3, k = 1, 2 and 8, were tried on seeds 660 and 661.",
         presets=PRESETS,

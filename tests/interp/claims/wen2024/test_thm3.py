@@ -47,7 +47,7 @@ def _judged(
             for name in ("batch", "lr_0"):
                 parts.append(table(metric=["used", "assumed"], value=[1.0, 2.0], scope=name, setting=place, **common))
         for n in (8, 16, 32):
-            enough = [2 ** (seed % 3 / 2) * 32 * n**power] * 2
+            enough = [2 ** (seed % 3 * n / 64) * 32 * n**power] * 2  # seeds differ in their exponent
             places = [setting(n=n, k=2, wide=wide) for wide in (1024, 256)]
             parts.append(table(condition="samples", metric="enough", value=enough, setting=places, **unit))
             place, values = setting(n=n, k=2), [float(n < 32 or stored), 3.0]
