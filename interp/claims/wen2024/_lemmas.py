@@ -70,7 +70,9 @@ STATEMENTS: Mapping[str, Statement] = {
     "lemma18_mended": Statement(
         "Lemma 18 with the first step's term and the batch's alpha", "", ("18_mended",), limit=EXACT, **_OURS
     ),
-    "lemma19": Statement("after one step the weights know S[i] alone, up to the printed error", "Lemma 19", ("19",), primary=True),
+    "lemma19": Statement(
+        "after one step the weights know S[i] alone, up to the printed error", "Lemma 19", ("19",), primary=True
+    ),
     "lemma19_mended": Statement("Lemma 19 with the first step's term", "", ("19_mended",), **_OURS),
     "lemma21": Statement(
         "after two steps S[i] has a score of at least eta_0 eta_1 / (256 m n^2), other keys at most half", "Lemma 21",
@@ -82,7 +84,7 @@ STATEMENTS: Mapping[str, Statement] = {
         "the third step puts 2 eps/3 on S[i], up to eps/300", "Lemma 25", ("25",)
     ),
     "lemma26": Statement(
-        "after three steps every output is within eps/3 of eps/3, of the right sign", "Lemma 26", ("26",), primary=True
+        "after three steps every output is within eps/3 of eps/3 times its sign", "Lemma 26", ("26",), primary=True
     ),
     "lemma27": Statement(
         "outputs stay within eps/3 throughout, where the hinge loss is linear", "Lemma 27, proof", ("27",),
