@@ -63,8 +63,8 @@ def _wide_enough(n: int, k: int, d_model: int, m: int, batch: int, delta: float)
     return start < 0.01 and math.sqrt(log / d_model) / 4 + k * log / d_model <= 1 / 2000
 
 
-def bounds_over(block: SpanBlock, batches: tuple[Batch, Batch, Batch], at: Settings) -> dict[str, float]:
-    """Takes the three steps, and gives every quantity over its bound."""
+def bounds_over(block: SpanBlock, batches: tuple[Batch, ...], at: Settings) -> dict[str, float]:
+    """Takes three steps, one for each of three batches, and gives every quantity over its bound."""
     task, n = block.task, block.task.n
     first, largest_0 = updated(block, batches[0], at.lr)
     second, largest_1 = updated(first, batches[1], at.lr)

@@ -3,7 +3,7 @@
 Every gradient of wen2024's block is a sum of embeddings: W_r = sum_s token[r, s] e_s beside sum_s attended[r, s] e_s,
 and A = sum_{s,q} attention[s, q] e_s e_q^T, where a slot s is a pair (position, token). The d dimensions enter
 through the Gram matrix of the embeddings alone. And neurons of one sign of h with the same signs nu start equal and
-stay so: the 2m neurons are at most 2 * 4^k kinds, each with a number. Equal to `three_steps.sgd_update` up to rounding.
+stay so: the 2m neurons are at most 2 * 4^k kinds, each with a number. Equal to `three_steps.sgd_update` to rounding.
 """
 
 from dataclasses import dataclass, replace

@@ -148,6 +148,7 @@ def draw_one_pass(best: pd.DataFrame, nontrivial: float) -> Figure:
         axes.axhline(0.5, color="0.4", linestyle=":", label="chance")
         axes.axhline(nontrivial, color=VERMILION, linestyle="--", linewidth=0.9, label="learned, if above")
         axes.set_xticks(range(len(ks)), [str(k) for k in ks])
+        axes.set_xlim(-0.5, len(ks) - 0.5)
         axes.set(xlabel="k, number of secret bits", ylabel="held-out accuracy", ylim=(-0.03, 1.03))
         axes.legend(fontsize=8)
     return figure

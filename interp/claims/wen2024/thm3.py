@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -91,7 +91,7 @@ def items(preset: Thm3) -> list[Item]:
     """One run for each batch size or n, and seed, the long ones first."""
     from interp.claims.wen2024._three_steps_runs import Run
 
-    common = {"eps": preset.eps, "score": preset.score}
+    common: dict[str, Any] = {"eps": preset.eps, "score": preset.score}
     found = []
     for batch in sorted(preset.batches, reverse=True):
         seeds = preset.seeds if batch == max(preset.batches) else -(-preset.seeds // 3)
