@@ -109,9 +109,9 @@ def parts(preset: Any) -> list[Part]:
             Part(
                 key=key,
                 name=f"almost linearly many samples are enough, with m = {width} n",
-                role="paper" if width == WIDE else "ours",
+                role="paper",
                 source="Theorem 3: O~(n) samples; section 1: almost linear samples with respect to sequence length",
-                primary=width == WIDE,
+                primary=True,
                 quantity="exponent p of the smallest batch of three steps that end right and one-hot, ~ n^p, "
                 "mean over seeds",
                 estimate=partial(samples_exponent, width=width),
