@@ -39,7 +39,7 @@ def proof_settings(n: int, k: int, batch: int, eps: float, delta: float) -> Sett
     m: Lemma 5.6. d, a power of two: sqrt(4 k log(100 B m / delta) / d) < 1/100 (Lemma 10), and
     sqrt(log(100 n d / delta) / d) / 4 + k log(100 n d / delta) / d <= 1/2000 (Lemma 21, R). eta_2 is Lemma 25's
     4 eps m / 3; Assumption 2 has 4 k eps / 3, half of that at its m = 2k. Not asked for: B < n k and d < n (Lemma
-    5.1), which no affordable n allows beside these, and the 1/200 of Lemma 15, whose own bound has a slack of 3.
+    5.1), which no affordable n allows beside these, 5.7, and the constants of Lemmas 15, 21 (6) to (8) and 25.
     """
     rate = eps * min(3 * math.sqrt(batch) / (80 * math.sqrt(math.log(300 * n * batch / delta))), n / 120)
     m = math.floor(40 * math.log(n) * 256 * n**2 / rate**2) + 1
@@ -50,7 +50,7 @@ def proof_settings(n: int, k: int, batch: int, eps: float, delta: float) -> Sett
 
 
 def assumed_settings(n: int, k: int, eps: float, delta: float) -> Settings:
-    """Assumption 2's own formulas, d rounded up. Its B, of 10^20, is met by enumerated gradients alone."""
+    """Assumption 2's own formulas, d rounded up. Its B, of 10^21, is met by enumerated gradients alone."""
     asked = assumption_2(n, k, delta, eps)
     return Settings(
         math.ceil(asked["d_model"]), round(asked["m"]), asked["batch"], eps, delta, asked["lr_0"], asked["lr_2"]

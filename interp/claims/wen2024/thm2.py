@@ -151,6 +151,7 @@ def parts(preset: Thm2) -> list[Part]:
             estimate=partial(share_learned, largest=True),
             direction="below",
             threshold=HALF,
+            refuted_at=1.0,
             why="the theorem's own p. A consistency check: its constant is not given, so no run can refute it",
             unit="seeds",
             needs=("control",),
@@ -240,14 +241,15 @@ register(
             "falls linearly to 0, hinge loss. Weights are float64; the theorem's log n bits would be fewer."
         ),
         clarity=(
-            "What this can say: within 65,536 samples, 256 times 2^k at k = 8, SGD on such a block finds nothing, "
-            "while one bit is found. What it cannot say: the theorem is a lower bound with an unknown constant in "
-            "2^Omega(k), so neither learning nor failing at one k can contradict it; failing shows nothing about "
-            "other optimisers, which the theorem (by Theorem 6 of Lyu et al. 2023, for all branching programs) "
-            "covers; and such a block also fails at k = 2, where the bound says nothing: SGD fails long before "
-            "memory is the reason, as kim2024/thm2 shows by gradients. The growth with k of what larger models need "
-            "is wen2024/fig2. The proof rests on Theorem 6 of Lyu et al. (2023), which is not tested here. At a rate "
-            "of 3 neurons may die: an output of 0 counts as wrong, so such a run has an accuracy near 0."
+            "What this can say: whether within 65,536 samples, 256 times 2^k at k = 8, SGD on such a block finds "
+            "anything where one bit is found. What it cannot say: the theorem is a lower bound with an unknown "
+            "constant in 2^Omega(k), so neither learning nor failing at one k can contradict it; failing shows "
+            "nothing about other optimisers, which the theorem (by Theorem 6 of Lyu et al. 2023, for all branching "
+            "programs) covers; and if such a block also fails at k = 2, as it did on seeds 660 and 661, where the "
+            "bound says nothing, then memory is not the reason (kim2024/thm2 shows it by gradients). The growth "
+            "with k of what larger models need is wen2024/fig2. The proof rests on Theorem 6 of Lyu et al. (2023), "
+            "which is not tested here. At a rate of 3 neurons may die: an output of 0 counts as wrong, so such a "
+            "run has an accuracy near 0."
         ),
         history="New. Learning rates 0.3 and 3, k = 1, 2 and 8, were tried on seeds 660 and 661.",
         presets=PRESETS,
