@@ -30,6 +30,11 @@ def proof_d_model(n: int, k: int, delta: float) -> int:
     return math.ceil(16 * k * math.log(4 * n / delta))
 
 
+def size_ratio(n: int, k: int, d_model: int, m: int) -> float:
+    """(d^2 + d m) log n / (n k), which Theorem 1 has tend to 0."""
+    return (d_model**2 + d_model * m) * math.log(n) / (n * k)
+
+
 @dataclass(frozen=True)
 class Construction:
     """The block, and the two numbers on which the proof rests."""

@@ -46,23 +46,34 @@ def tables(block: SimplifiedBlock, positions: Int[Tensor, "query"], n_pos: int) 
     rows, d_model = block.embedding[:n_pos], block.embedding.shape[-1]
     scores = torch.einsum("qud,ptd->qupt", rows[positions] @ block.A.T, rows)
     own = rows[positions] @ block.W[:, :d_model].T
-    return Tables(positions, _causal(scores, positions), own, rows.flatten(0, 1) @ block.W[:, d_model:].T)
+    return Tables(positions, causal(scores, positions), own, rows.flatten(0, 1) @ block.W[:, d_model:].T)
 
 
 def stored_outputs(
-    block: SimplifiedBlock, inputs: Int[Tensor, "batch pos"], positions: Int[Tensor, "query"], keep: Keep
+    block: SimplifiedBlock,
+    inputs: Int[Tensor, "batch pos"],
+    positions: Int[Tensor, "query"],
+    keep: Keep,
+    count: Float[Tensor, "width"] | None = None,
 ) -> Float[Tensor, "batch query"]:
-    """T(b) at `positions` of a machine that stores every weight and every activation by `keep`."""
+    """T(b) at `positions` of a machine that stores every weight and every activation by `keep`.
+
+    `count` says how many equal neurons each one stands for; sums are exact, and stored as one number.
+    """
     rows, W, d_model = keep(block.embedding[: inputs.shape[1]]), keep(block.W), block.embedding.shape[-1]
     q = keep(rows[positions] @ keep(block.A).T)
-    scores = _causal(keep(torch.einsum("qud,ptd->qupt", q, rows)), positions)
+    scores = causal(keep(torch.einsum("qud,ptd->qupt", q, rows)), positions)
     own = _own(rows[positions] @ W[:, :d_model].T, inputs, positions)
     pattern = keep(_patterns(scores, inputs, positions))
     attended = keep(_mixtures(pattern, inputs) @ rows.flatten(0, 1))
-    return keep(torch.relu(keep(own + attended @ W[:, d_model:].T)) @ keep(block.h))
+    h = keep(block.h) if count is None else keep(block.h) * count
+    return keep(torch.relu(keep(own + attended @ W[:, d_model:].T)) @ h)
 
 
-def _causal(scores: Tensor, positions: Tensor) -> Tensor:
+def causal(
+    scores: Float[Tensor, "query query_token pos token"], positions: Int[Tensor, "query"]
+) -> Float[Tensor, "query query_token pos token"]:
+    """Scores with -inf where a query does not see the key."""
     future = torch.arange(scores.shape[2], device=scores.device) > positions[:, None]
     return scores.masked_fill(future[:, None, :, None], -torch.inf)
 

@@ -1,15 +1,11 @@
-"""What do the kim2024 claims decide alike? Shares of seeds at the worst of several sizes, and exponents in d.
-
-The theorems speak of every size at once. The least of m shares is supported only if each of them is, which needs no
-correction; it is refuted if any of them is, so its upper end is the least of m upper ends at 1 - (1 - level) / m.
-"""
+"""What do the kim2024 claims decide alike? Shares of seeds at the worst of several sizes, and exponents in d."""
 
 import numpy as np
 import pandas as pd
 
-from interp.core.judging import growth_exponent
+from interp.core.judging import counts_by_group, growth_exponent, least_share
 from interp.core.parts import NotMeasurable
-from interp.statistics import Interval, binomial_interval
+from interp.statistics import Interval
 
 HIGH_PROBABILITY = 0.9
 """The share of seeds above which a theorem holds with high probability, however many seeds there are."""
@@ -19,23 +15,6 @@ WHY_HIGH_PROBABILITY = (
 )
 MOST = 0.5
 WHY_MOST = "ours, and the least that the words can mean: it fails more often than not"
-
-
-def least_share(successes: pd.Series, groups: pd.Series, level: float) -> Interval | NotMeasurable:
-    """The share of seeds that succeed, in the group (a size) where it is smallest; n is the seeds of a group."""
-    if successes.empty:
-        return NotMeasurable("no seed to count")
-    counts = [count for _, *count in _counts(successes, groups)]
-    found = [binomial_interval(*count, level=level) for count in counts]
-    corrected = [binomial_interval(*count, level=1 - (1 - level) / len(counts)) for count in counts]
-    return Interval(
-        min(one.value for one in found),
-        min(one.low for one in found),
-        min(one.high for one in corrected),
-        level,
-        min(one.n for one in found),
-        "Clopper-Pearson" if len(counts) == 1 else f"Clopper-Pearson, least of {len(counts)}",
-    )
 
 
 def greatest_share(successes: pd.Series, groups: pd.Series, level: float) -> Interval | NotMeasurable:
@@ -75,11 +54,4 @@ def seed_exponents(sizes: pd.Series, values: pd.Series, *runs: pd.Series, least:
 
 def counted(successes: pd.Series, groups: pd.Series) -> str:
     """Successes by group: "10 of 10 at d=16, 9 of 10 at d=32"."""
-    return ", ".join(f"{int(n)} of {size} at d={d}" for d, n, size in _counts(successes, groups))
-
-
-def _counts(successes: pd.Series, groups: pd.Series) -> list[tuple[int, int, int]]:
-    """Each group, which is a number, with its successes and its size."""
-    known, index = np.unique(groups.to_numpy(), return_inverse=True)
-    n = np.bincount(index, successes.to_numpy(float)).round().astype(int)
-    return list(zip(known.tolist(), n.tolist(), np.bincount(index).tolist()))
+    return ", ".join(f"{int(n)} of {size} at d={d}" for d, n, size in counts_by_group(successes, groups))

@@ -71,7 +71,7 @@ def draw_phases(found: pd.DataFrame, n: int, exponent: float) -> Figure:
             axes.plot(by_seed.mean(axis=1), color=colour, linestyle=style, marker=marker, label=label)
 
         curves(knows, "parity_hit", BLUE, "-", "o", "given the running parity")
-        curves(knows, "hit", VERMILION, "--", "s", "against every key (Lemma 19)")
+        curves(knows, "hit", VERMILION, "--", "s", "against every key (phase 1)")
         knows.set(title="Phase 1: hidden weights", ylabel="share of steps where S[i] stands out", ylim=(-0.03, 1.03))
         curves(attends, "exponent", GREEN, "-", "o", "mean over seeds")
         attends.axhline(exponent, color="0.4", linestyle=":", label=f"the theorem's n^-{exponent:g}")
@@ -104,4 +104,51 @@ def draw_batch_sizes(found: pd.DataFrame, n: int, exponent: float) -> Figure:
         distance.set(ylabel="x; the distance to one-hot is n^-x", title=f"after three steps (n={n})")
         for axes in (accuracy, distance):
             axes.legend(fontsize=8)
+    return figure
+
+
+def draw_growth(enough: pd.DataFrame, bits: pd.DataFrame) -> Figure:
+    """The smallest batch and the fewest bits against n, seed by seed."""
+    with styled():
+        figure = new_figure(8.5, 3.6)
+        batches, precision = figure.subplots(1, 2)
+        for (width, group), colour, marker, push in zip(
+            sorted(enough.groupby("wide"), reverse=True), (BLUE, VERMILION), "os", (0.98, 1.02)
+        ):
+            middle = group.groupby("n")["value"].median()
+            batches.plot(group["n"] * push, group["value"], marker, color=colour, alpha=0.25, ms=4)
+            batches.plot(middle.index * push, middle, color=colour, marker=marker, label=f"m = {width} n, median")
+            if colour == BLUE:
+                ns = np.array(sorted(middle.index), dtype=float)
+                batches.plot(ns, middle.iloc[0] * ns / ns[0], color="0.4", linestyle=":", label="in proportion to n")
+        batches.set_yscale("log", base=2)
+        batches.set(ylabel="smallest batch that is enough", title="three steps, right and one-hot (k=2)")
+        jitter = 1 + 0.004 * (pd.to_numeric(bits["unit"]) % 10 - 5)
+        precision.plot(bits["n"] * jitter, bits["value"], "o", color=GREEN, alpha=0.4, ms=4, label="seeds")
+        precision.plot(bits.groupby("n")["value"].mean(), color=GREEN, marker="s", label="mean")
+        precision.set(ylabel="fewest significant bits without an error", title="trained block, rounded")
+        precision.set_ylim(0, bits["value"].max() + 1.5)
+        for axes, ns in ((batches, enough["n"]), (precision, bits["n"])):
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(sorted(ns.unique()), [str(n) for n in sorted(ns.unique())])
+            axes.minorticks_off()
+            axes.set_xlabel("n, number of input bits")
+            axes.legend(fontsize=8)
+    return figure
+
+
+def draw_one_pass(best: pd.DataFrame, nontrivial: float) -> Figure:
+    """Held-out accuracy after one pass without CoT, by the number of secret bits."""
+    with styled():
+        figure = new_figure(5.4, 3.4)
+        axes = figure.subplots()
+        ks = sorted(best["k"].unique())
+        place = best["k"].map({k: at for at, k in enumerate(ks)}) + 0.02 * (pd.to_numeric(best["unit"]) % 10 - 4.5)
+        axes.plot(place, best["value"], "o", color=BLUE, alpha=0.5, label="seeds, best learning rate")
+        axes.axhline(0.5, color="0.4", linestyle=":", label="chance")
+        axes.axhline(nontrivial, color=VERMILION, linestyle="--", linewidth=0.9, label="learned, if above")
+        axes.set_xticks(range(len(ks)), [str(k) for k in ks])
+        axes.set_xlim(-0.5, len(ks) - 0.5)
+        axes.set(xlabel="k, number of secret bits", ylabel="held-out accuracy", ylim=(-0.03, 1.03))
+        axes.legend(fontsize=8)
     return figure

@@ -6,19 +6,17 @@ import math
 import pytest
 import torch
 
-from toy_models.parity.construction import every_input
+from toy_models.parity import every_input_checks as checks
 from toy_models.parity.task import Parity
 from toy_models.parity.theory_model import SimplifiedBlock
 from toy_models.parity.three_steps import (
     assumption_2,
-    correlation,
-    distance_to_one_hot,
+    every_sequence,
     hinge_loss,
     initial_block,
     lr_for_score,
     sgd_update,
-    step_accuracy,
-    worst_margin,
+    steps_table,
 )
 from toy_models.task import Batch
 
@@ -38,15 +36,24 @@ def shaken(scale: float = 0.5) -> SimplifiedBlock:
     return block
 
 
+def correlation(block: SimplifiedBlock, task: Parity = TASK) -> checks.Correlation:
+    return checks.correlation(steps_table(block, task), block.h, task)
+
+
+def distance_to_one_hot(block: SimplifiedBlock) -> float:
+    return checks.distance_to_one_hot(steps_table(block, TASK), TASK)
+
+
+def worst_margin(block: SimplifiedBlock) -> float:
+    return checks.worst_margin(steps_table(block, TASK), block.h, TASK)
+
+
+def step_accuracy(block: SimplifiedBlock, batch: Batch) -> tuple[float, float]:
+    return checks.step_accuracy(steps_table(block, TASK), block.h, batch)
+
+
 def sampled(size: int, task: Parity = TASK, seed: int = 1) -> Batch:
     return task.sample(size, torch.Generator().manual_seed(seed))
-
-
-def every_sequence(task: Parity) -> Batch:
-    bits = every_input(task.n)
-    running = bits[:, list(task.secret)].cumsum(-1) % 2
-    inputs = torch.cat([bits, torch.zeros(len(bits), 1, dtype=torch.long), running[:, :-1]], dim=-1)
-    return Batch(inputs, task.solve(inputs))
 
 
 @torch.enable_grad()
@@ -70,13 +77,19 @@ def test_the_initialisation_is_assumption_1():
     assert 0.3 < (coefficients > 0).double().mean() < 0.7
 
 
+def test_every_sequence_is_every_input_with_its_answers():
+    batch = every_sequence(TASK)
+    assert len(batch.inputs[:, : TASK.n].unique(dim=0)) == 2**TASK.n
+    assert torch.equal(batch.targets, TASK.solve(batch.inputs))
+
+
 def test_the_hinge_loss_by_hand():
     outputs = torch.tensor([[0.5, -3.0], [2.0, 0.25]])
     answers = torch.tensor([[1, 1], [1, 0]])
     assert hinge_loss(outputs, answers).item() == pytest.approx(((0.5 + 4.0) + (0.0 + 1.25)) / 2)
 
 
-@pytest.mark.parametrize("size", [1, 50, 1500])  # 1500 x 3 rows are more than one chunk
+@pytest.mark.parametrize("size", [1, 50, 6000])  # 6000 x 3 rows of 32 neurons are more than one chunk
 def test_the_fast_step_is_sgd_on_the_hooked_block(size):
     fast, batch, lr = shaken(), sampled(size), 30.0
     slow = copy.deepcopy(fast)
@@ -114,12 +127,12 @@ def test_the_first_step_is_lemmas_8_12_and_14():
 
 def test_three_steps_learn_a_small_problem_phase_by_phase():
     first, second, third = (trained(steps=steps) for steps in (1, 2, 3))
-    assert correlation(started(), TASK).parity_hit == 0
-    assert correlation(first, TASK).parity_hit == 1
-    assert distance_to_one_hot(first, TASK) == pytest.approx(1 - 1 / 9)  # uniform over 9 keys at the last step
-    assert distance_to_one_hot(second, TASK) < 1e-4
-    assert worst_margin(third, TASK) > 0
-    assert worst_margin(third, TASK) > worst_margin(second, TASK)
+    assert correlation(started()).parity_hit == 0
+    assert correlation(first).parity_hit == 1
+    assert distance_to_one_hot(first) == pytest.approx(1 - 1 / 9)  # uniform over 9 keys at the last step
+    assert distance_to_one_hot(second) < 1e-4
+    assert worst_margin(third) > 0
+    assert worst_margin(third) > worst_margin(second)
     assert step_accuracy(third, every_sequence(TASK)) == (1.0, 1.0)
 
 
@@ -128,8 +141,8 @@ def test_the_first_secret_bit_leaks_into_every_later_step():
     block = started(d_model=4096, m=1024)
     sgd_update(block, sampled(20_000), 100.0)
     expected = sum(2 * i / (TASK.n + 1) for i in (TASK.n + 2, TASK.n + 3)) / 2
-    assert correlation(block, TASK).first_over_own == pytest.approx(expected, rel=0.15)
-    assert correlation(block, TASK).hit == pytest.approx(1 / 5)  # only the first step's one reachable case
+    assert correlation(block).first_over_own == pytest.approx(expected, rel=0.15)
+    assert correlation(block).hit == pytest.approx(1 / 5)  # only the first step's one reachable case
 
 
 @torch.no_grad()
@@ -141,8 +154,8 @@ def test_the_distance_is_the_worst_over_every_input_or_a_little_more():
         one_hot = torch.zeros_like(pattern)
         one_hot[:, torch.arange(TASK.k), list(TASK.secret)] = 1
         worst = (pattern - one_hot).abs().max().item()
-        assert worst <= distance_to_one_hot(block, TASK) * (1 + 1e-9)
-        assert worst > 0.1 * distance_to_one_hot(block, TASK)  # the chain's tokens are not free, as the bound has it
+        assert worst <= distance_to_one_hot(block) * (1 + 1e-9)
+        assert worst > 0.1 * distance_to_one_hot(block)  # the chain's tokens are not free, as the bound has it
 
 
 @torch.no_grad()
@@ -150,8 +163,8 @@ def test_the_margin_bounds_every_input():
     batch = every_sequence(TASK)
     for block in (started(), shaken(), trained(steps=2), trained()):
         margins = (2 * batch.answers - 1) * block(batch.inputs)[:, batch.supervised]
-        assert worst_margin(block, TASK) <= margins.min().item() + 1e-12
-    assert worst_margin(block, TASK) == pytest.approx(margins.min().item(), rel=0.01)  # one-hot: the bound is sharp
+        assert worst_margin(block) <= margins.min().item() + 1e-12
+    assert worst_margin(block) == pytest.approx(margins.min().item(), rel=0.01)  # one-hot: the bound is sharp
 
 
 @torch.no_grad()
