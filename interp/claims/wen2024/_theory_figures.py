@@ -37,7 +37,7 @@ def draw_representation(
         )
         dimension.legend(fontsize=8, ncols=2)
         for (k, group), (colour, marker) in zip(bits.groupby("k"), itertools.cycle(styles)):
-            jitter = 1 + 0.02 * (pd.to_numeric(group["unit"]) - 2)
+            jitter = 1 + 0.02 * (pd.to_numeric(group["unit"]) % 10 - 2)
             precision.plot(group["n"] * jitter, group["value"], marker, color=colour, alpha=0.8, label=f"k={k}")
         along = least.groupby("n")["value"].mean()
         precision.plot(along.index, along, color="0.4", linestyle="--", label="mean along k=n/4")
@@ -47,7 +47,7 @@ def draw_representation(
             precision.axhline(formats[name], color="0.6", linewidth=0.8)
             precision.text(between, formats[name] + 0.1, name, ha="center", fontsize=8, color="0.35")
         precision.set_xscale("log", base=2)
-        precision.set_xticks(ns, [str(n) for n in ns])
+        precision.set_xticks(ns, [str(n) for n in ns], fontsize=7)
         precision.minorticks_off()
         precision.set(
             xlabel="n, number of input bits",
