@@ -119,7 +119,6 @@ def test_a_self_labelled_stage_learns_from_the_model_as_it_was():
         {"lr": -1.0},
         {"attention_lr": float("nan")},
         {"n_sentences": 2},
-        {"schedule": "linear"},
     ],
 )
 def test_impossible_stages_are_refused(wrong):
