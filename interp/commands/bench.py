@@ -16,7 +16,7 @@ from probes.base.atomic import write_json
 class Bench:
     """Time the suite against its peers in one process and print ratios."""
 
-    what: tyro.conf.Positional[Literal["entropy", "train", "patching", "generate", "trace", "all"]] = "all"
+    what: tyro.conf.Positional[Literal["entropy", "train", "lego", "patching", "generate", "trace", "all"]] = "all"
     """What to time."""
     json: Path | None = None
     """Also write the results as JSON to this file."""
@@ -36,6 +36,8 @@ def main(arguments: Sequence[str]) -> None:
         records += _entropy(options.threads or 2, options.quick)
     if options.what in ("train", "all"):
         records += _train(options.threads or 1)
+    if options.what in ("lego", "all"):
+        records += _lego(options.threads or 1)
     if options.what in ("patching", "all"):
         records += _patching(options.threads or 1)
     if options.what in ("generate", "all"):
@@ -83,6 +85,20 @@ def _train(threads: int) -> list[dict]:
     for record in _shown(train.scaling(), records):
         sizes = " ".join(f"{name}={record[name]}" for name in ("n", "k", "d_model", "batch"))
         print(f"  {sizes:<34} {record['ms']:8.1f} ms  {record['times_base']:.2f}x", flush=True)
+    return records
+
+
+def _lego(threads: int) -> list[dict]:
+    from interp.bench import lego
+
+    records = []
+    print(
+        f"training step, 64 LEGO sentences of length 5, {threads} thread(s); ratio = processor time / that of tables"
+    )
+    for record in _shown(lego.run(threads=threads), records):
+        peers = ", ".join(f"{name} {value:.2f}x" for name, value in record["ratio"].items())
+        place = f"{record['model']}, {record['group']}"
+        print(f"  {place:<28} {record['ms']['tables']:8.1f} ms  {peers}", flush=True)
     return records
 
 

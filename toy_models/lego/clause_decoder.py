@@ -44,6 +44,8 @@ class ClauseDecoderConfig:
     """Whether queries start at zero, so that attention starts uniform."""
     embed_std: float = 1.0
     """Standard deviation of the initial embeddings."""
+    embeddings: Literal["learned", "orthonormal"] = "learned"
+    """Learned, or fixed and orthogonal among the tokens of each slot, of the norm embed_std * sqrt(d_token)."""
 
     def __post_init__(self) -> None:
         for name in ("d_token", "n_heads", "d_mlp"):
@@ -171,8 +173,23 @@ class ClauseDecoder(HookedRootModule):
         self.hook_embed = HookPoint()
         with torch.no_grad():
             self.embed.weight.mul_(config.embed_std)
+        if config.embeddings == "orthonormal":
+            self._fix_embeddings()
         self.setup()
         self.eval()
+
+    def _fix_embeddings(self) -> None:
+        """Tokens of different slots never add up, so it takes as many dimensions as the largest slot has tokens."""
+        width, largest = self.config.d_token, max(size for _, size in self.slots)
+        if width < largest:
+            raise ValueError(
+                f"{largest} tokens of a slot cannot be orthogonal in d_token={width} dimensions; take "
+                f"d_token={largest} or fewer variables"
+            )
+        for first, size in sorted(set(self.slots)):
+            rows = nn.init.orthogonal_(torch.empty(size, width))
+            self.embed.weight.data[first : first + size] = rows * self.config.embed_std * width**0.5
+        self.embed.weight.requires_grad_(False)
 
     @property
     def cfg(self) -> HookedConfig:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -32,7 +32,7 @@ class StagedTraining:
     """Adam in stages: length 1, which teaches the group, then the task's length, which teaches where to look."""
 
     first: int = 1000
-    """Updates at length 1, with the attention as it is."""
+    """Updates at length 1, with the attention as it is; 0: training starts at the task's length."""
     updates: int = 1000
     """Updates at the task's length."""
     first_lr: float = 3e-3
@@ -45,17 +45,26 @@ class StagedTraining:
     """Sentences of an update at the task's length; twice as many at length 1."""
     eval_every: int = 200
     """Updates between evaluations."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """Whether the learning rates fall to 0 along half a cosine in each stage, or stay."""
+    n_sentences: int | None = None
+    """Size of the training set of each stage, gone through again and again; by default every sentence is fresh."""
+    tables: bool = False
+    """Whether the loss is computed from tables of distinct tokens: the same to rounding, faster for wide tokens."""
 
     def __post_init__(self) -> None:
         if self.eval_every < 1:
             raise ValueError(f"eval_every must be at least 1, got {self.eval_every}")
+        if self.first < 0:
+            raise ValueError(f"first must be a number of updates from 0 on, got {self.first}")
 
-    def stages(self, length: int) -> tuple[Stage, Stage]:
-        """The two stages."""
-        return (
-            Stage(1, self.first, self.first_lr, 0.0, 2 * self.batch_size),
-            Stage(length, self.updates, self.lr, self.attention_lr, self.batch_size),
-        )
+    def stages(self, length: int) -> tuple[Stage, ...]:
+        """The two stages, or the second alone."""
+        common = {"schedule": self.schedule, "n_sentences": self.n_sentences, "tables": self.tables}
+        main = Stage(length, self.updates, self.lr, self.attention_lr, self.batch_size, **common)
+        if self.first == 0:
+            return (main,)
+        return Stage(1, self.first, self.first_lr, 0.0, 2 * self.batch_size, **common), main
 
 
 @dataclass(frozen=True)

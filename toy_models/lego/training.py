@@ -9,19 +9,22 @@ import copy
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from toy_models.lego.clause_decoder import ClauseDecoder, ClauseDecoderConfig, clause_decoder
+from toy_models.lego.fast_loss import FastLoss
 from toy_models.lego.generation import generated
 from toy_models.lego.task import STATE, Lego
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Adam (0.9, 0.999) with fresh moments; the learning rates fall to 0 along half a cosine."""
+    """Adam (0.9, 0.999) with fresh moments."""
 
     length: int = 5
     """Length of the training sentences."""
@@ -32,9 +35,15 @@ class Stage:
     attention_lr: float = 1e-3
     """Learning rate of the attention's queries, keys, values and output; 0 leaves them as they are."""
     batch_size: int = 64
-    """Sentences per update, all fresh."""
+    """Sentences per update."""
     self_labelled: bool = False
     """Whether the answers are the model's own, as it was before the stage."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """Whether the learning rates fall to 0 along half a cosine, or stay."""
+    n_sentences: int | None = None
+    """Size of the training set, gone through in a new order every epoch; None: every sentence is fresh."""
+    tables: bool = False
+    """Whether the loss is computed from tables of distinct tokens: the same to rounding, faster for wide tokens."""
 
     def __post_init__(self) -> None:
         for name in ("length", "updates", "batch_size"):
@@ -43,6 +52,17 @@ class Stage:
         for name in ("lr", "attention_lr"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise ValueError(f"{name} must be a number from 0 on, got {getattr(self, name)}")
+        if self.n_sentences is not None and self.n_sentences < self.batch_size:
+            raise ValueError(
+                f"a set of n_sentences={self.n_sentences} has no whole batch of batch_size={self.batch_size}; take "
+                "more sentences or smaller batches"
+            )
+
+    def rate(self, update: int) -> float:
+        """What the learning rates are multiplied by at `update`, in [0, 1]."""
+        if self.schedule == "constant":
+            return 1.0
+        return 0.5 * (1 + math.cos(math.pi * min(update / self.updates, 1.0)))
 
 
 @dataclass(frozen=True)
@@ -105,6 +125,23 @@ def train_stage(
     trainer.finish()
 
 
+class SentenceSet:
+    """A finite training set; sentences and the order of each epoch follow from the seed, so it has no state."""
+
+    def __init__(self, task: Lego, n: int, batch_size: int, seed: int) -> None:
+        self.sentences = task.sample(n, torch.Generator().manual_seed(seed + 1)).inputs
+        self.batch_size, self.seed = batch_size, seed
+        self.epoch, self.order = -1, torch.arange(n)
+
+    def batch(self, update: int) -> Int[Tensor, "batch clause five"]:
+        """The sentences of an update; those of an epoch that do not fill a batch are left out of it."""
+        epoch, place = divmod(update, len(self.sentences) // self.batch_size)
+        if epoch != self.epoch:
+            generator = torch.Generator().manual_seed(self.seed + 2 + epoch)
+            self.epoch, self.order = epoch, torch.randperm(len(self.sentences), generator=generator)
+        return self.sentences[self.order[place * self.batch_size : (place + 1) * self.batch_size]]
+
+
 class StageTrainer:
     """The mutable state of one stage; sentences are drawn on the CPU and moved to the model's device."""
 
@@ -116,13 +153,17 @@ class StageTrainer:
         self.attention = list(model.blocks[0].attn.parameters())
         ours = {id(parameter) for parameter in self.attention}
         groups = [
-            {"params": [p for p in model.parameters() if id(p) not in ours], "base": stage.lr},
+            {"params": [p for p in model.parameters() if id(p) not in ours and p.requires_grad], "base": stage.lr},
             {"params": self.attention, "base": stage.attention_lr},
         ]
         for parameter in self.attention:
             parameter.requires_grad_(stage.attention_lr > 0)
         self.optimiser = torch.optim.Adam([group for group in groups if group["base"] > 0], fused=True)
         self.queries = self.task.answer_positions().to(self.device)
+        self.loss_of = FastLoss(model) if stage.tables else partial(next_clause_loss, model)
+        self.set = None
+        if stage.n_sentences is not None:
+            self.set = SentenceSet(self.task, stage.n_sentences, stage.batch_size, generator.initial_seed())
         self.update, self.right, self.loss = 0, 0.0, 0.0
 
     @property
@@ -132,18 +173,23 @@ class StageTrainer:
 
     def advance(self) -> None:
         """One update."""
-        sentences = self.task.sample(self.stage.batch_size, self.generator).inputs.to(self.device)
+        sentences = self._sentences().to(self.device)
         if self.teacher is not None:
             sentences, accuracy = self_labelled(self.teacher, sentences)
             self.right += accuracy
         for group in self.optimiser.param_groups:
-            group["lr"] = group["base"] * (0.5 * (1 + math.cos(math.pi * min(self.update / self.stage.updates, 1.0))))
-        loss = next_clause_loss(self.model, sentences, self.queries)
+            group["lr"] = group["base"] * self.stage.rate(self.update)
+        loss = self.loss_of(sentences, self.queries)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
         self.loss = loss.item()
         self.update += 1
+
+    def _sentences(self) -> Int[Tensor, "batch clause five"]:
+        if self.set is not None:
+            return self.set.batch(self.update)
+        return self.task.sample(self.stage.batch_size, self.generator).inputs
 
     def finish(self) -> None:
         """Leaves the model with all its parameters trainable."""

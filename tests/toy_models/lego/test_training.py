@@ -8,7 +8,16 @@ import torch
 from toy_models.lego.clause_decoder import STANDARD, THEORY, clause_decoder
 from toy_models.lego.generation import share_solved
 from toy_models.lego.task import STATE, Lego
-from toy_models.lego.training import Stage, held_out_loss, next_clause_loss, self_labelled, train_lego, train_stage
+from toy_models.lego.training import (
+    SentenceSet,
+    Stage,
+    StageTrainer,
+    held_out_loss,
+    next_clause_loss,
+    self_labelled,
+    train_lego,
+    train_stage,
+)
 
 TASK = Lego("C2", 2, n_variables=4)
 SMALL = replace(THEORY, d_token=4, d_mlp=16)
@@ -102,7 +111,50 @@ def test_a_self_labelled_stage_learns_from_the_model_as_it_was():
     assert 0 <= accuracy < 1
 
 
-@pytest.mark.parametrize("wrong", [{"length": 0}, {"updates": 0}, {"lr": -1.0}, {"attention_lr": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"length": 0},
+        {"updates": 0},
+        {"lr": -1.0},
+        {"attention_lr": float("nan")},
+        {"n_sentences": 2},
+    ],
+)
 def test_impossible_stages_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Stage(**wrong)
+
+
+def test_a_finite_set_is_gone_through_once_an_epoch_in_a_new_order():
+    found = SentenceSet(TASK, 10, 4, seed=0)
+    rows = [found.batch(update) for update in range(4)]  # two batches of four an epoch
+    again = SentenceSet(TASK, 10, 4, seed=0)
+    assert torch.equal(again.batch(3), rows[3]), "no state: the order depends on seed and epoch alone"
+    known = {tuple(sentence.flatten().tolist()) for sentence in found.sentences}
+    assert all(tuple(s.flatten().tolist()) in known for batch in rows for s in batch)
+    assert not torch.equal(torch.cat(rows[:2]), torch.cat(rows[2:]))
+
+
+def test_a_stage_on_a_finite_set_draws_nothing_else_and_a_constant_rate_stays():
+    generator = torch.Generator().manual_seed(3)
+    before = generator.get_state()
+    stage = Stage(2, 6, 1e-2, 1e-2, 8, schedule="constant", n_sentences=16)
+    trainer = StageTrainer(clause_decoder(SMALL, TASK, seed=0), TASK, stage, generator)
+    for _ in range(stage.updates):
+        trainer.advance()
+    assert torch.equal(generator.get_state(), before)
+    assert {group["lr"] for group in trainer.optimiser.param_groups} == {1e-2}
+    assert replace(stage, schedule="cosine").rate(3) == pytest.approx(0.5)
+
+
+def test_orthonormal_embeddings_are_orthogonal_in_each_slot_and_do_not_move():
+    decoder = replace(SMALL, d_token=6, embeddings="orthonormal")
+    model = clause_decoder(decoder, TASK, seed=0)
+    before = weights(model)
+    variables = before["embed.weight"][1:5]
+    torch.testing.assert_close(variables @ variables.T, 6 * torch.eye(4), rtol=1e-5, atol=1e-5)
+    train_stage(model, TASK, Stage(2, 3, 1e-2, 1e-2, 8), torch.Generator().manual_seed(0))
+    assert "embed.weight" not in moved(before, weights(model))
+    with pytest.raises(ValueError, match="orthogonal"):
+        clause_decoder(replace(decoder, d_token=2), TASK, seed=0)
