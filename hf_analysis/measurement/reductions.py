@@ -76,6 +76,13 @@ def passage_rows(
     counts: TokenCounts,
 ) -> PassageRows:
     """The part of `recording` that belongs to the passage at the places `where` of batch row `row`."""
+    overflow = recording.overflow[:, row].index_select(-1, where).nonzero()
+    if len(overflow):
+        layer, head, token = overflow[0].tolist()
+        raise ValueError(
+            f"condition {condition}: attention is not finite in layer {layer}, head {head} at token {token + 1} of "
+            f"{len(where)}; a number overflowed or the weights hold NaN: try --dtype float32, or other weights"
+        )
     n_visible = recording.n_visible[:, row].index_select(-1, where)
     cut = {name: part[:, row].index_select(-1, where) for name, part in recording.values.items()}
     values = {name: with_two_keys(part, n_visible) for name, part in cut.items()}
