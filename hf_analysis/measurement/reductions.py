@@ -41,9 +41,13 @@ class PassageRows:
     """By statistic; NaN for tokens that see fewer than two keys."""
 
     def within(self, statistic: str, part: Selection) -> Float[Tensor, "layer head in_part"]:
-        """The values of the tokens of a part, without those that have none, which are the first of a text."""
+        """The values of the tokens of a part, without those that have none in some layer.
+
+        They are the first of a text and, where attention is in chunks (Llama 4), the first of a chunk, which sees
+        two keys in some layers only: every layer is reduced over the same tokens.
+        """
         values = self.values[statistic][..., part.tokens.start : part.tokens.stop]
-        return values[..., ~values[0, 0].isnan()]
+        return values[..., ~values[:, 0].isnan().any(0)]
 
 
 class Cell(NamedTuple):
