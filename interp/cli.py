@@ -26,13 +26,16 @@ COMMANDS = {
     "bench": "time training, entropy, patching, generation and traces against their peers, as ratios",
     "doctor": "what is installed, what is missing, which device, which caches",
 }
+OUT_OF_MEMORY = ("allocate memory", "failed to map segment", "bad_alloc")
+"""How torch, the dynamic linker and C++ call it."""
 USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(
     f"  {name:<8} {summary}\n" for name, summary in COMMANDS.items()
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; 0 done, 2 bad input, 130 interrupted."""
+    """Runs one command; 0 done, 2 bad input, 130 interrupted, 141 nobody reads the output any more."""
+    _print_anything()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
@@ -49,11 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         with collector_paused():
             command = importlib.import_module(f"interp.commands.{name}")
         command.main(rest)
+        sys.stdout.flush()  # here a broken pipe is still noticed
     except KeyboardInterrupt:
         print("cotlens: interrupted; the same command with --resume goes on", file=sys.stderr)
         return 130
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
-        out_of_memory = isinstance(error, MemoryError) or "allocate memory" in str(error)
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return 141  # as shells call it: `cotlens claims list | head` is no fault
+        out_of_memory = isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
         if os.environ.get("COTLENS_TRACEBACK") or (isinstance(error, RuntimeError) and not out_of_memory):
             raise
         return _refuse(f"out of memory: choose smaller sizes ({error})" if out_of_memory else str(error))
@@ -72,6 +78,28 @@ def parse(kind, arguments: Sequence[str], program: str):
         if stop.code in (0, None):
             raise
         raise ValueError(_one_line(complaint.getvalue())) from None
+
+
+def _print_anything() -> None:
+    """A letter that the terminal's encoding lacks is printed as its number: no result is lost for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe without a reader; then nothing more goes there, not even on exit."""
+    import select
+
+    pipe = select.poll()
+    try:
+        pipe.register(sys.stdout.fileno(), 0)  # errors are told unasked
+    except (OSError, ValueError):
+        return False  # closed, or no file at all
+    gone = bool(pipe.poll(0))
+    if gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return gone
 
 
 def _refuse(message: str) -> int:

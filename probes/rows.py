@@ -77,16 +77,30 @@ def validate(rows: pd.DataFrame) -> pd.DataFrame:
 
 def write(path: Path, rows: pd.DataFrame) -> None:
     """Writes `rows` to `path` as Parquet, atomically."""
-    validate(rows)
-    write_file(path, lambda temporary: rows.to_parquet(temporary, index=False))
+    write_table(path, validate(rows))
 
 
 def read(path: Path) -> pd.DataFrame:
     """The rows stored at `path`; a ValueError names the file if it is not such a table."""
     try:
-        return validate(pd.read_parquet(path))
+        return validate(pd.read_parquet(path, page_checksum_verification=True))
     except Exception as error:  # a file with flipped bits makes pandas and pyarrow raise anything, even KeyError
         raise ValueError(f"{path} is not a readable table of rows: {error}") from error
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Writes any table as Parquet, atomically, with checksums: without them a flipped bit is another number."""
+    write_file(path, lambda temporary: table.to_parquet(temporary, index=False, write_page_checksum=True))
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """What `write_table` wrote; a ValueError names the file if it is damaged."""
+    try:
+        return pd.read_parquet(path, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # as in `read`
+        raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def setting(**values: int | float | str) -> str:

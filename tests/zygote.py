@@ -26,6 +26,7 @@ import typeguard  # noqa: F401
 
 import interp.commands.claims
 import interp.commands.entropy
+import interp.commands.trace
 import interp.commands.train
 import interp.core.sweep
 import interp.figures.pretrained

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 NAME = "cotlens_intercepting"  # a name with "flash" in it would be taken for a hub kernel
 
 # Options of attention functions that say nothing about the pattern beyond what the mask already says.
-_HARMLESS = frozenset({"sliding_window", "position_ids", "cache_position", "layer_idx", "position_bias"})
+_HARMLESS = frozenset({
+    "sliding_window", "position_ids", "cache_position", "layer_idx", "position_bias", "is_causal", "use_cache",
+    "output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "deterministic",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,8 @@ def _intercepting_attention(
         return _sdpa(module, query, key, value, attention_mask, dropout, scaling, **options), None
     softcap, sinks = options.pop("softcap", None), options.pop("s_aux", None)
     _refuse_unknown(module, query, key, options, active.cached)
+    if options.get("is_causal") is False and attention_mask is None and query.shape[2] > 1:
+        raise ValueError(f"{type(module).__name__} attends to later tokens too; only decoders are measured")
     layer = active.n_calls % active.n_layers
     active.n_calls += 1
     own_index = getattr(module, "layer_idx", None)  # where a module knows it, bypassing calls cannot shift the last
@@ -195,7 +200,7 @@ def _refuse_unknown(
     module: torch.nn.Module, query: Tensor, key: Tensor, options: dict[str, Any], cached: bool
 ) -> None:
     name = type(module).__name__
-    unknown = [k for k, v in options.items() if not (v is None or isinstance(v, bool) or k in _HARMLESS)]
+    unknown = [k for k, v in options.items() if not (v is None or k in _HARMLESS)]
     if unknown:
         raise ValueError(f"{name} passes {unknown} to its attention, whose effect on the pattern is not known here")
     whole = query.shape[2] == key.shape[2] or (cached and query.shape[2] < key.shape[2])

@@ -40,6 +40,8 @@ class Recording:
     """The statistics by name, as they were asked for."""
     n_visible: Int[Tensor, "layer batch 1 query"]
     """How many keys every query sees."""
+    overflow: Bool[Tensor, "layer batch head query"]
+    """Rows in which the model's own numbers are not finite: NaN in every statistic."""
     computations: tuple[Computation, ...]
     """How each layer was measured."""
     tokens: tuple[tuple[str, ...], ...] | None = None
@@ -69,7 +71,7 @@ class _Recorder:
         if not self.statistics:
             raise ValueError("no statistic to record: name at least one")
         self.asked = {name: find_statistic(name) for name in self.statistics}
-        self.quantities = {"n_visible", *(name for one in self.asked.values() for name in one.reads)}
+        self.quantities = {"n_visible", "entropy", *(name for one in self.asked.values() for name in one.reads)}
 
     def __call__(self, call: AttentionCall) -> Float[Tensor, "batch query head d"]:
         ends = self.alone and call.is_last
@@ -93,7 +95,8 @@ class _Recorder:
             **{name: torch.stack([getattr(one, name).cpu() for one in self.layers]) for name in self.quantities}
         )
         values = {name: one.of(stacked) for name, one in self.asked.items()}
-        return Recording(values, stacked.n_visible, tuple(self.computations), tokens)
+        overflow = stacked.entropy.isnan() & (stacked.n_visible > 0)
+        return Recording(values, stacked.n_visible, overflow, tuple(self.computations), tokens)
 
 
 @torch.inference_mode()

@@ -179,8 +179,12 @@ def collect(
     out: Path,
     resume: bool = False,
     progress: Progress | None = None,
+    whole: bool = True,
 ) -> pd.DataFrame:
-    """Writes what `measured` finds of the groups that `out` does not have yet, in whatever order; the merged rows."""
+    """Writes what `measured` finds of the groups that `out` does not have yet, in whatever order; the merged rows.
+
+    Unless they are the `whole` table of `out`, which the caller then writes, they are not written to rows.parquet.
+    """
     store = Store(out, request)
     store.open(identity, resume)
     missing = [group for group in groups if not all(store.has(request.problems[i]) for i in group)]
@@ -193,4 +197,4 @@ def collect(
             store.write(one.problem, one.rows, one.facts)
             if progress is not None:
                 progress(store.n_done, len(request.problems), one.problem.id)
-    return store.finish()
+    return store.finish(whole)

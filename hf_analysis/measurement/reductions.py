@@ -41,9 +41,13 @@ class PassageRows:
     """By statistic; NaN for tokens that see fewer than two keys."""
 
     def within(self, statistic: str, part: Selection) -> Float[Tensor, "layer head in_part"]:
-        """The values of the tokens of a part, without those that have none, which are the first of a text."""
+        """The values of the tokens of a part, without those that have none in some layer.
+
+        They are the first of a text and, where attention is in chunks (Llama 4), the first of a chunk, which sees
+        two keys in some layers only: every layer is reduced over the same tokens.
+        """
         values = self.values[statistic][..., part.tokens.start : part.tokens.stop]
-        return values[..., ~values[0, 0].isnan()]
+        return values[..., ~values[:, 0].isnan().any(0)]
 
 
 class Cell(NamedTuple):
@@ -76,6 +80,13 @@ def passage_rows(
     counts: TokenCounts,
 ) -> PassageRows:
     """The part of `recording` that belongs to the passage at the places `where` of batch row `row`."""
+    overflow = recording.overflow[:, row].index_select(-1, where).nonzero()
+    if len(overflow):
+        layer, head, token = overflow[0].tolist()
+        raise ValueError(
+            f"condition {condition}: attention is not finite in layer {layer}, head {head} at token {token + 1} of "
+            f"{len(where)}; a number overflowed or the weights hold NaN: try --dtype float32, or other weights"
+        )
     n_visible = recording.n_visible[:, row].index_select(-1, where)
     cut = {name: part[:, row].index_select(-1, where) for name, part in recording.values.items()}
     values = {name: with_two_keys(part, n_visible) for name, part in cut.items()}

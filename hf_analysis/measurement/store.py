@@ -1,7 +1,7 @@
 """Where does a measurement live, and how does it survive a kill?
 
 out/fingerprint.json             what is measured; a resume that would measure something else is refused
-out/problems/<problem>.parquet   the rows of one finished problem, written whole before the next begins
+out/problems/<problem>.parquet   the rows of one finished problem, and which versions measured it; written whole
 out/tokens/<problem>.parquet     its values token by token, for the first `keep_tokens` problems
 out/rows.parquet, out/tokens.parquet, out/passages.jsonl, out/generated.jsonl, out/measurement.json    at the end
 
@@ -26,9 +26,11 @@ from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem, paper_quirks
 from probes import rows
 from probes.base.atomic import remove_leftovers, write_file, write_json, write_text
-from probes.base.identity import admit
+from probes.base.identity import admit, versions
 
 FINGERPRINT = "fingerprint.json"
+DECIDING = ("cotlens", "torch", "transformers")
+"""Packages whose versions decide values, or their last digits: rows of two versions are not mixed."""
 UNSAID_METRICS = [
     "min", "mean", "q10", "length_matched_min", "sink_mass", "sink_excluded_min", "sink_excluded_mean",
 ]  # fmt: skip
@@ -103,6 +105,20 @@ class Store:
         remove_leftovers(self.out / "problems")
         remove_leftovers(self.out / "tokens")
         self.done = {problem.id for problem in self.problems if self._file("problems", problem).exists()}
+        if 0 < self.n_done < len(self.problems):
+            self._require_same_versions()
+
+    def _require_same_versions(self) -> None:
+        """A ValueError if other versions measured what is finished; those that did not say so are believed."""
+        finished = next(problem for problem in self.problems if self.has(problem))
+        known = versions(DECIDING)
+        found = rows.read(self._file("problems", finished)).attrs.get("versions", known)
+        if found != known:
+            changes = "; ".join(f"{name} {found.get(name)} there, {known[name]} here" for name in known)
+            raise ValueError(
+                f"{self.out} was begun by other versions ({changes}), whose rows are not mixed; "
+                "choose another directory, or install those"
+            )
 
     @property
     def n_done(self) -> int:
@@ -112,17 +128,16 @@ class Store:
         return problem.id in self.done
 
     def write_tokens(self, problem: Problem, table: pd.DataFrame) -> None:
-        path = self._file("tokens", problem)
-        write_file(path, lambda temporary: table.to_parquet(temporary, index=False))
+        rows.write_table(self._file("tokens", problem), table)
 
     def write(self, problem: Problem, table: pd.DataFrame, facts: dict[str, Any]) -> None:
         """Marks `problem` as finished; pandas stores `facts`, its texts among them, in the file's metadata."""
-        table.attrs = {**facts}
+        table.attrs = {**facts, "versions": versions(DECIDING)}
         rows.write(self._file("problems", problem), table)
         self.done.add(problem.id)
 
-    def finish(self) -> pd.DataFrame:
-        """Merges everything in the order of the problems and writes the merged files."""
+    def finish(self, whole: bool = True) -> pd.DataFrame:
+        """Merges everything in the order of the problems and writes the merged files; the rows only if `whole`."""
         tables = [rows.read(self._file("problems", problem)) for problem in self.problems]
         facts = [self._facts(problem, table) for problem, table in zip(self.problems, tables)]
         for table in tables:
@@ -130,15 +145,17 @@ class Store:
         merged = rows.concat(tables)
         if self.request.kept:
             files = [self._file("tokens", problem) for problem in self.request.kept]
-            kept = [pd.read_parquet(file) for file in files if file.exists()]  # none of a problem without a text
+            kept = [rows.read_table(file) for file in files if file.exists()]  # none of a problem without a text
             tokens = pd.concat(kept, ignore_index=True) if kept else pd.DataFrame(columns=list(COLUMNS))
-            write_file(self.out / "tokens.parquet", lambda temporary: tokens.to_parquet(temporary, index=False))
+            rows.write_table(self.out / "tokens.parquet", tokens)
         summary: dict[str, Any] = {
             "forwarded_tokens": sum(fact["forwarded_tokens"] for fact in facts),
             "unshared_tokens": sum(fact["unshared_tokens"] for fact in facts),
             "layouts": sorted({fact["layout"] for fact in facts}),
             "paths": sorted({path for fact in facts for path in fact["paths"]}),
         }
+        made_by = [fact.get("versions", "unsaid: an earlier version of cotlens") for fact in facts]
+        summary["versions"] = [one for i, one in enumerate(made_by) if one not in made_by[:i]]
         self._write_passages(facts)
         counted = {scope: sum(scope in fact.get("set_aside", ()) for fact in facts) for scope in self.request.scopes}
         summary["set_aside"] = {scope: n for scope, n in counted.items() if n}
@@ -150,7 +167,8 @@ class Store:
             write_text(self.out / GENERATED, "".join(json.dumps(text) + "\n" for text in texts))
             summary["outcomes"] = dict(Counter(text["outcome"] for text in texts))
         write_json(self.out / "measurement.json", summary)
-        rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
+        if whole:
+            rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
         return merged
 
     def _write_passages(self, facts: Sequence[dict[str, Any]]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hf_analysis.models.builtin import builtin_directory
+from hf_analysis.models.headers import require_sound_directory, require_sound_gguf
 from hf_analysis.models.machine import keep_freed_memory, require_arithmetic
 from probes.base.lazy import collector_paused
 
@@ -97,6 +98,7 @@ def load_model(
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": offline}
     with _quiet():
         source, files = _source(name, revision)
+    _require_sound(name)
     options |= files
     weights: dict[str, Any] = {"dtype": _dtype(dtype, place)}
     if place == "cpu" and weights["dtype"] != torch.float32:
@@ -173,6 +175,17 @@ def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
     if path.exists() or name.startswith((".", "/", "~")):
         raise ValueError(f"--model {name}: expected a directory, a .gguf file, a hub id or 'builtin'")
     return name, {} if revision is None else {"revision": revision}
+
+
+def _require_sound(name: str) -> None:
+    path = Path(name)
+    try:
+        if path.suffix == ".gguf":
+            require_sound_gguf(path)
+        elif path.is_dir():
+            require_sound_directory(path)
+    except ValueError as error:
+        raise ValueError(f"--model {name}: cannot be loaded ({error})") from None
 
 
 def _device(device: str) -> str:

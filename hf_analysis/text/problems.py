@@ -5,6 +5,7 @@ A source is `builtin` (reasoning-gym's GSM-symbolic, seeded, offline), a file or
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -140,14 +141,24 @@ def _problem(record: object, default_id: str, columns: Columns) -> Problem:
     parts = parts_of(record, columns)
     given = record.get("id") if isinstance(record, dict) else None
     identity = default_id if given is None else str(given)
-    if any("\ud800" <= character <= "\udfff" for character in identity):
-        raise ValueError("'id' holds a lone surrogate, which is not valid Unicode text")
+    require_readable(identity, "id")
     for mark in (CLUSTER, COPY):
         if mark in identity:
             raise ValueError(f"the id {identity!r} holds {mark!r}, which marks clusters and copies; use other ids")
     if parts.cluster is not None:
+        require_readable(parts.cluster, columns.cluster or "cluster")
         identity += CLUSTER + parts.cluster
     return Problem(identity, parts.question, parts.solution, parts.answer)
+
+
+def require_readable(name: str, column: str) -> None:
+    """A ValueError unless an id can be printed in one line: it names rows, files and lines of progress."""
+    for character in name:
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+            what = "a lone surrogate, which is not valid Unicode text"
+            if unicodedata.category(character) != "Cs":
+                what = f"the control character U+{ord(character):04X}; use ids that can be printed in one line"
+            raise ValueError(f"{column!r} holds {what}")
 
 
 def _builtin(n: int, seed: int) -> list[Problem]:

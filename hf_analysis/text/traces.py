@@ -20,7 +20,7 @@ from hf_analysis.text.chat import INSTRUCTION, chat_pieces
 from hf_analysis.text.columns import CHAT, SOLUTION, chat_of
 from hf_analysis.text.conditions import closing_sentence
 from hf_analysis.text.own import before_answer
-from hf_analysis.text.problems import Problem, load_problems
+from hf_analysis.text.problems import Problem, load_problems, require_readable
 from hf_analysis.text.sources import records
 from hf_analysis.text.steps import TAG, joined, pieces, reasoning
 from hf_analysis.text.values import plain_answer
@@ -136,6 +136,7 @@ def asked_of(record: Any, default_id: str) -> Asked | None:
 
 
 def _valid(asked: Asked) -> Asked:
+    require_readable(asked.id, "id")
     for name, text in vars(asked).items():
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise ValueError(f"the {name} holds a lone surrogate, which is not valid Unicode text")

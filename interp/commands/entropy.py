@@ -50,10 +50,8 @@ SCOPES_HELP = (
     f"Over which tokens: {'; '.join(f'{name}, {scope.label}' for name, scope in SCOPES.items())}; those of plug-ins. "
     "first and window compare every pair at its own m tokens, so they have many rows."
 )
-BASELINE = "baseline "
-"""Before the name of a baseline, where a model's name is expected."""
-Measure = Callable[[str, Path, str], pd.DataFrame]
-"""(model, directory, prefix of the run's name) -> rows, which are also in the directory."""
+Measure = Callable[[str, Path, bool], pd.DataFrame]
+"""(empty, a baseline's name or AGAINST; directory; whether nobody else's rows are in its table) -> rows"""
 
 
 @dataclass(frozen=True)
@@ -100,6 +98,8 @@ class Entropy:
     """Exactly the paper's two conditions, texts and reduction, and a count of its script's known defects."""
     against: str | None = None
     """Also measure this second model on the same text, and compare the two under every condition."""
+    against_revision: str | None = None
+    """Revision of that second model; --revision is of the first."""
     baseline: tuple[Literal["permuted", "untrained"], ...] = ()
     """Also measure models that know nothing, on the same text: the model's weights permuted, or fresh ones."""
     keep_tokens: int = 2
@@ -148,6 +148,8 @@ def main(arguments: Sequence[str]) -> None:
     conditions = PAPER_CONDITIONS if options.paper_mode else options.conditions
     if options.engine == "local" and (options.address, options.actors, options.actor_gpus) != (None, 1, 0):
         raise ValueError("--address, --actors and --actor-gpus need --engine ray")
+    if options.against_revision is not None and options.against is None:
+        raise ValueError(f"--against-revision {options.against_revision}: a revision of which model? Name --against")
     if len(set(options.baseline)) < len(options.baseline):
         raise ValueError(f"--baseline {' '.join(options.baseline)}: none twice")
     if options.threads is not None:
@@ -169,10 +171,10 @@ def main(arguments: Sequence[str]) -> None:
     measured = _measured_here(options, request) if options.engine == "local" else _measured_on_ray(options, request)
     identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": _threads(options)}
     with run_directory(options.out, {"command": "entropy", **identity}, options.resume):
-        table = measured(options.model, options.out, "")
-        others = [measured(f"{BASELINE}{name}", options.out / f"baseline_{name}", "") for name in options.baseline]
+        table = measured("", options.out, options.against is None and not options.baseline)
+        others = [measured(name, options.out / f"baseline_{name}", True) for name in options.baseline]
         if options.against is not None:
-            others.append(measured(options.against, options.out / "against", AGAINST))
+            others.append(measured(AGAINST, options.out / "against", True))
         if others:
             table = rows.concat([table, *others])
             rows.write(options.out / "rows.parquet", table)
@@ -182,21 +184,21 @@ def main(arguments: Sequence[str]) -> None:
 
 def _measured_here(options: Entropy, request: Request) -> Measure:
     """Measures in this process; the models are loaded, and compared, at once."""
-    names = [options.model] if options.against is None else [options.model, options.against]
-    models = {name: _loaded(options, name) for name in names}
-    if options.against is not None:
-        require_same_tokenizer(models[options.model], models[options.against])
-        require_measurable(models[options.against])
+    first = _loaded(options, options.model, options.revision)
+    second = None if options.against is None else _loaded(options, options.against, options.against_revision)
+    if second is not None:
+        require_same_tokenizer(first, second)
+        require_measurable(second)
 
-    def measured(name: str, out: Path, prefix: str) -> pd.DataFrame:
-        author = models[options.model] if name.startswith(BASELINE) else None
-        model = models[name] if author is None else BASELINES[name.removeprefix(BASELINE)](author, options.seed)
-        measurer = Measurer(model, request, f"{prefix}{model.name}", author)
+    def measured(which: str, out: Path, whole: bool) -> pd.DataFrame:
+        author = first if which in BASELINES else None
+        model = BASELINES[which](first, options.seed) if author else second if which == AGAINST and second else first
+        measurer = Measurer(model, request, f"{which if which == AGAINST else ''}{model.name}", author)
         identity, groups = measurer.begin()
-        with progress(f"measuring {name}", len(request.problems), "problems") as update:
+        with progress(f"measuring {model.name}", len(request.problems), "problems") as update:
             return collect(
                 request, identity, groups, partial(map, measurer.measuring), out, options.resume,
-                lambda done, total, problem: update(done, problem),
+                lambda done, total, problem: update(done, problem), whole,
             )  # fmt: skip
 
     return measured
@@ -213,14 +215,14 @@ def _measured_on_ray(options: Entropy, request: Request) -> Measure:
             f"--actors {options.actors} --actor-gpus {options.actor_gpus}: need at least 1, and 0 or more"
         )
 
-    def measured(name: str, out: Path, prefix: str) -> pd.DataFrame:
+    def measured(_: str, out: Path, whole: bool) -> pd.DataFrame:
         load = partial(_measurer, options, request)
         with sharded(load, options.actors, options.address, _threads(options), options.actor_gpus) as calls:
             ((identity, groups),) = calls("begin", [None])
-            with progress(f"measuring {name}", len(request.problems), "problems") as update:
+            with progress(f"measuring {options.model}", len(request.problems), "problems") as update:
                 return collect(
                     request, identity, groups, partial(calls, "measured"), out, options.resume,
-                    lambda done, total, problem: update(done, problem),
+                    lambda done, total, problem: update(done, problem), whole,
                 )  # fmt: skip
 
     return measured
@@ -229,7 +231,7 @@ def _measured_on_ray(options: Entropy, request: Request) -> Measure:
 def _measurer(options: Entropy, request: Request) -> Measurer:
     """What an actor holds."""
     torch.set_num_threads(_threads(options))
-    return Measurer(_loaded(options, options.model), request)
+    return Measurer(_loaded(options, options.model, options.revision), request)
 
 
 def _threads(options: Entropy) -> int:
@@ -237,11 +239,11 @@ def _threads(options: Entropy) -> int:
     return options.threads or (torch.get_num_threads() if options.engine == "local" else 1)
 
 
-def _loaded(options: Entropy, name: str) -> LoadedModel:
+def _loaded(options: Entropy, name: str, revision: str | None) -> LoadedModel:
     print(f"loading {name}", flush=True)
     return load_model(
         name,
-        revision=options.revision if name == options.model else None,
+        revision=revision,
         device=options.device,
         dtype=options.dtype,
         trust_remote_code=options.trust_remote_code,

@@ -4,12 +4,11 @@ import platform
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from probes.base.atomic import read_json, remove_leftovers
-from probes.base.identity import RECORD, admit, check_directory, read_identity
+from probes.base.identity import RECORD, admit, check_directory, read_identity, versions
 from probes.base.lock import LOCK, locked
 
 RECORDED_PACKAGES = ("cotlens", "torch", "transformer-lens", "transformers", "peft", "numpy", "scipy")
@@ -47,7 +46,7 @@ def provenance() -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "processor": _processor(),
-        "packages": {name: _version(name) for name in RECORDED_PACKAGES},
+        "packages": versions(RECORDED_PACKAGES),
         "commit": _commit(),
     }
 
@@ -58,13 +57,6 @@ def _processor() -> str | None:
     names = info.read_text().splitlines() if info.exists() else []
     named = (line.split(":", 1)[1].strip() for line in names if line.startswith("model name"))
     return next(named, platform.processor() or None)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _commit() -> str | None:

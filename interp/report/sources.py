@@ -225,7 +225,7 @@ def _tokens(directory: Path) -> pd.DataFrame | None:
 
 def _token_table(file: Path) -> pd.DataFrame:
     try:
-        found = pd.read_parquet(file)
+        found = pd.read_parquet(file, page_checksum_verification=True)
     except Exception as error:  # see `probes.rows.read`
         raise ValueError(f"{file} is not a readable table of tokens: {error}") from error
     missing = [name for name in TOKEN_COLUMNS if name not in found.columns]

@@ -50,7 +50,8 @@ class GrowthComparison:
     `exponential_over_linear`, `exponential_over_power`: log-likelihood differences in nats, positive if exponential
     growth fits better.
     `power_exponent`: p, 1 for proportional growth. `growth_factor`: exp(b), the factor per unit of k.
-    `n_unidentified`: resamples without any uncensored run; they count as -inf below and +inf above.
+    `n_unidentified`: resamples without any uncensored run. They say nothing of a law: they count as -inf below and
+    +inf above, and have no part in a standard error, which is infinite where they are more than a tail's share.
     """
 
     exponential: GrowthFit
@@ -184,7 +185,9 @@ def _over(
 ) -> Interval:
     """The log-likelihood of exponential growth over that of `law`."""
     gap = float(fits["exponential"].log_likelihood[0] - fits[law].log_likelihood[0])
-    half = t * float((resampled["exponential"].log_likelihood - resampled[law].log_likelihood).std(ddof=1))
+    known = ~np.isnan(resampled["exponential"].slope)  # a resample without an uncensored run has no likelihood
+    gaps = (resampled["exponential"].log_likelihood - resampled[law].log_likelihood)[known]
+    half = t * float(gaps.std(ddof=1)) if known.mean() > (1 + level) / 2 else np.inf
     return Interval(gap, gap - half, gap + half, level, n, "bootstrap standard error over seeds within k")
 
 

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from probes.attention.overflow import rows_of_overflow
 from probes.attention.row import RowStatistics
 
 BLOCK_ROWS = 64  # queries per block: more compute scores that the causal mask hides, fewer starve the matrix products
@@ -61,8 +62,12 @@ def chunked_row_statistics(
 
     `mask` is True where a query sees a key; without one, attention is causal and queries are the last keys.
     `sinks` are learned scores of no key, which take mass from the product; the statistics are over the keys.
-    `top1=False` leaves the largest weights out.
+    `top1=False` leaves the largest weights out. A row that sees a number that is not finite is NaN, and no other row.
     """
+    spoiled = rows_of_overflow(query, key, value, mask)
+    if spoiled is not None:  # computed on numbers that are, or a hidden infinity would reach every row of its block
+        query, key = query.nan_to_num(0, 0, 0), key.nan_to_num(0, 0, 0)
+        value = None if value is None else value.nan_to_num(0, 0, 0)
     key = key.to(exact_dtype(query))
     if softcap is None and sinks is None:
         # Softmax does not see what all keys share, but a large bias (Qwen2) costs digits. Key 2 is a usual one, and
@@ -84,6 +89,8 @@ def chunked_row_statistics(
     entropy, first, others = with_first_key(entropy_others, lse_others, sums.first_score)
     no_others = sums.largest < UNSEEN / 2
     blind = no_others & (sums.first_score < UNSEEN / 2)
+    if spoiled is not None:
+        no_others, blind = no_others | spoiled, blind | spoiled
     largest_other = others / sums.total
     n_visible, n_without = _n_visible(mask, query, key)
     statistics = RowStatistics(
@@ -101,7 +108,7 @@ def chunked_row_statistics(
     if sinks is not None:
         lse = torch.logaddexp(lse_others, sums.first_score)
         finished *= torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
-    return statistics, finished
+    return statistics, finished if spoiled is None else finished.masked_fill_(spoiled[..., None], torch.nan)
 
 
 def score_blocks(

@@ -59,7 +59,7 @@ def choose_computation(
 ) -> Computation:
     """Fused on a GPU where that is exact and a kernel returns its log-sum-exp; else chunked."""
     if sinks is not None:
-        return Computation("chunked", "learned sinks outside the keys")
+        return Computation("chunked", "learned sinks take mass: statistics are over the keys, renormalised")
     if softcap is not None:
         return Computation("chunked", f"scores are capped at {softcap:g}: not linear in the keys")
     if bias is not None:

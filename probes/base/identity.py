@@ -5,7 +5,8 @@ its checkpoint; a run goes on only where the same identity stands.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,17 @@ def read_identity(file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{file} is damaged: {error}; choose another directory") from error
     return found["config"]
+
+
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """The installed version of each package, None of one that is not installed."""
+    found: dict[str, str | None] = {}
+    for name in packages:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
 
 
 def require_same(place: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 import contextlib
 import io
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -38,6 +39,22 @@ def damaged(data: bytes) -> st.SearchStrategy[bytes]:
         st.tuples(place, place).map(lambda c: data[: min(c)] + data[max(c) :]),
         st.binary(max_size=200),
     )
+
+
+def damages(data: bytes, n: int) -> Iterator[bytes]:
+    """n damaged copies of `data`, the same in every run: for readers so fast that hypothesis would take longest."""
+    places = random.Random(0)
+    for _ in range(n):
+        start, end = sorted(places.randrange(len(data) + 1) for _ in range(2))
+        foreign = places.randbytes(places.randrange(1, 40))
+        flipped = bytearray(data)
+        for _ in range(places.randrange(1, 8)):
+            flipped[places.randrange(len(data))] ^= 1 << places.randrange(8)
+        number = places.choice([0, 1, 2**20, 2**31, 2**32 - 1, 2**63, 2**64 - 1]).to_bytes(8, "little")
+        yield places.choice([
+            data[:end], bytes(flipped), data[:start] + foreign + data[start:], data[:start] + data[end:], foreign,
+            data[:start] + number + data[start + 8 :],
+        ])  # fmt: skip
 
 
 def refused_in_one_line(read: Callable[[], object]) -> bool:

@@ -1,6 +1,7 @@
 """The measurement table: what it refuses, and that it survives the disk."""
 
 import math
+import random
 
 import numpy as np
 import pandas as pd
@@ -96,6 +97,23 @@ def test_a_truncated_file_is_named_whatever_its_length(tmp_path):
         path.write_bytes(data[:size])
         with pytest.raises(ValueError, match=r"cut\.parquet is not a readable table"):
             rows.read(path)
+
+
+def test_a_flipped_bit_is_noticed(tmp_path):
+    """Without checksums a third of them would be other numbers."""
+    path, expected = tmp_path / "rows", some_rows()
+    rows.write(path, expected)
+    data, places = path.read_bytes(), random.Random(0)
+    for _ in range(300):
+        changed = bytearray(data)
+        changed[places.randrange(len(data))] ^= 1 << places.randrange(8)
+        path.write_bytes(changed)
+        try:
+            found = rows.read(path)
+        except ValueError as error:
+            assert str(path) in str(error)  # noqa: PT017
+        else:
+            pd.testing.assert_frame_equal(found, expected, check_exact=True)
 
 
 def test_other_files_are_named(tmp_path):

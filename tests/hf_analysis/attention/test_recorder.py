@@ -1,5 +1,7 @@
 """The recorder against transformers' own eager attention, for every architecture and the built-in model."""
 
+from functools import partial
+
 import pandas as pd
 import pytest
 import torch
@@ -287,3 +289,15 @@ def test_what_was_not_recorded_is_named():
         found["top1_mass"]
     with pytest.raises(ValueError, match="unknown statistic 'top'"):
         found["top"]
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [({"reversed": True}, r"passes \['reversed'\]"), ({"is_causal": False}, "attends to later tokens too")],
+)
+def test_an_option_that_nobody_knows_is_refused_even_if_it_is_a_switch(option, complaint):
+    model = build("llama")
+    for layer in model.model.layers:
+        layer.self_attn.forward = partial(layer.self_attn.forward, **option)
+    with pytest.raises(ValueError, match=complaint):
+        record(model, tokens())

@@ -103,6 +103,10 @@ def test_jsonl_and_parquet_give_the_same_problems(tmp_path):
         (json.dumps({"messages": [{"role": "assistant", "content": "#### 1"}]}), "no message of the user"),
         (json.dumps({"messages": ["q"]}), "messages with role and content"),
         (json.dumps({"question": "\ud800", "answer": "#### 1"}), "lone surrogate"),
+        (json.dumps({"question": "q", "answer": "1", "id": "\ud800"}), "'id' holds a lone surrogate"),
+        (json.dumps({"question": "q", "answer": "1", "id": "a\x1b[2Jb"}), "'id' holds the control character U+001B"),
+        (json.dumps({"question": "q", "answer": "1", "id": "a\nb"}), "'id' holds the control character U+000A"),
+        (json.dumps({"question": "q", "answer": "1", "id": "a\u2028b"}), "'id' holds the control character U+2028"),
         ("[" * 100_000, "not a JSON object"),
     ],
 )

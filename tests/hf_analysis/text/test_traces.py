@@ -108,6 +108,7 @@ def test_a_chat_is_the_templates_own_text_and_tells_where_its_messages_stand(bui
         ([{"prompt": 5, "completion": THOUGHT}], "line 1: 'prompt' must be a text or messages, got '5'"),
         ([{"prompt": "Q?", "completion": 5}], "'completion' must be a text or messages"),
         ([{"prompt": "\ud800?", "completion": THOUGHT}], "the question holds a lone surrogate"),
+        ([{"id": "a\x00b", "text": f"Q{THOUGHT}"}], "line 1: 'id' holds the control character U+0000"),
         ([], "holds no"),
     ],
 )

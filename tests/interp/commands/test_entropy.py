@@ -222,6 +222,26 @@ def test_two_models_are_compared_on_any_text_and_metric(tiny_model, tmp_path):
     assert second == f"against {first}"
 
 
+def test_each_of_two_models_has_its_own_revision(tiny_model, tmp_path, capsys):
+    words = ["entropy", "--model", str(tiny_model), "--limit", "1", "--out", str(tmp_path / "x")]
+    assert main([*words, "--against", "builtin", "--against-revision", "abc"]) == 2
+    assert "--revision abc: only a model of the hub has revisions, not builtin" in capsys.readouterr().err
+    assert main([*words, "--against-revision", "abc"]) == 2
+    assert "--against-revision abc: a revision of which model? Name --against" in capsys.readouterr().err
+
+
+def test_resumed_with_a_second_model_the_table_is_never_half(tiny_model, tmp_path, monkeypatch):
+    words = ["entropy", "--model", str(tiny_model), "--against", str(tiny_model), "--conditions", "no_cot"]
+    words += ["--metrics", "mean", "--limit", "1", "--keep-tokens", "0", "--out", str(tmp_path / "x")]
+    assert main(words) == 0
+    before, written = (tmp_path / "x" / "rows.parquet").read_bytes(), []
+    write = rows.write
+    monkeypatch.setattr(rows, "write", lambda path, table: (write(path, table), written.append(path)))
+    assert main([*words, "--resume"]) == 0
+    assert written.count(tmp_path / "x" / "rows.parquet") == 1
+    assert (tmp_path / "x" / "rows.parquet").read_bytes() == before
+
+
 def test_a_problem_that_cannot_be_measured_is_refused_before_any_is(tiny_model, tmp_path, capsys):
     data = tmp_path / "long.jsonl"
     records = [{"question": "How many?", "answer": "One. #### 1"}, {"question": "word " * 9000, "answer": "#### 2"}]

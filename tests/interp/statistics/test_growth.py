@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from interp.statistics import decide, exponential_over_power, growth_comparison, growth_fits, power_exponent
+from interp.statistics import decide, exponential_over_power, growth, growth_comparison, growth_fits, power_exponent
 
 LAWS = {
     "exponential": lambda k, a, b: a + b * k,
@@ -174,6 +174,27 @@ def test_resamples_without_a_solved_run_count_as_anything():
     # Four draws of five seeds miss the solved one with chance 0.8^4, at both k: 0.168 of 999 resamples.
     assert ours.n_unidentified == pytest.approx(168, abs=4.5 * 11.8)
     assert (ours.power_exponent.low, ours.power_exponent.high) == (-np.inf, np.inf)
+    for gap in (ours.exponential_over_linear, ours.exponential_over_power):
+        assert (gap.low, gap.high) == (-np.inf, np.inf), "not a difference of 0, known in a sixth of the resamples"
+
+
+def test_a_few_resamples_without_a_solved_run_have_no_part_in_the_standard_error(monkeypatch):
+    k, y, censored = simulated("exponential", (8, 1.1), seeds=4, sigma=0.3, rng=np.random.default_rng(7), budget=2e5)
+    fitted = growth.fit_laws
+    gaps = []
+
+    def fits_without_one(runs, weights, *laws):
+        found = fitted(runs, weights, *laws)
+        if len(weights) > 1:
+            weights[0] *= censored
+            found = fitted(runs, weights, *laws)
+            gaps.append(found["exponential"].log_likelihood[1:] - found["power"].log_likelihood[1:])
+        return found
+
+    monkeypatch.setattr(growth, "fit_laws", fits_without_one)
+    found = exponential_over_power(k, y, censored, resolution=2048, rng=0)
+    t = stats.t.ppf(0.975, len(k) - 5)
+    assert found.high - found.value == pytest.approx(t * gaps[0].std(ddof=1))
 
 
 def test_same_seed_same_result_and_fast():

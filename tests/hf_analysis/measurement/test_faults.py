@@ -1,0 +1,53 @@
+"""Measurements that something else spoils: other versions, numbers that are not finite."""
+
+import json
+
+import pandas as pd
+import pytest
+import torch
+from transformers import Llama4TextConfig
+
+from hf_analysis.attention.recorder import record
+from hf_analysis.measurement.measure import measure
+from hf_analysis.models.loading import LoadedModel
+from tests.hf_analysis.tiny_models import GROUPED, build
+
+PAIR = ("cot", "no_cot")
+
+
+def test_rows_of_two_versions_are_not_mixed(llama, problems, tmp_path, monkeypatch):
+    whole, out = measure(llama, problems[:2], PAIR, tmp_path / "whole"), tmp_path / "out"
+    measure(llama, problems[:2], PAIR, out)
+    next((out / "problems").iterdir()).unlink()
+    monkeypatch.setattr("hf_analysis.measurement.store.versions", lambda names: dict.fromkeys(names, "9.9"))
+    with pytest.raises(ValueError, match=r"was begun by other versions \(cotlens .* there, 9\.9 here; torch"):
+        measure(llama, problems[:2], PAIR, out, resume=True)
+    again = measure(llama, problems[:2], PAIR, tmp_path / "whole", resume=True)  # finished: nothing is mixed
+    pd.testing.assert_frame_equal(again, whole, check_exact=True)
+    assert len(json.loads((tmp_path / "whole" / "measurement.json").read_text())["versions"]) == 1
+
+
+def test_weights_that_are_not_numbers_are_said(tokenizer, problems, tmp_path):
+    model = build("llama")
+    with torch.no_grad():
+        model.model.layers[1].self_attn.k_proj.weight[20, 0] = torch.nan
+    with pytest.raises(ValueError, match="condition cot: attention is not finite in layer 1, head 2 at token 1 of"):
+        measure(LoadedModel("nan", model, tokenizer), problems[:1], PAIR, tmp_path / "out")
+
+
+def test_attention_in_chunks_is_reduced_over_the_same_tokens_in_every_layer(tokenizer, problems, tmp_path):
+    """The first token of a chunk sees one key in some layers (Llama 4); it has no part in any."""
+    small = {**GROUPED, "hidden_size": 32, "intermediate_size": 16, "intermediate_size_mlp": 16, "head_dim": 16}
+    config = Llama4TextConfig(**small, attention_chunk_size=8, num_local_experts=2, no_rope_layers=[1, 1, 0])
+    assert set(config.layer_types) == {"chunked_attention", "full_attention"}
+    chunked = LoadedModel("chunks", build(config), tokenizer)
+    table = measure(chunked, problems[:1], ("no_cot",), tmp_path / "out", scopes=("all",))
+    passage = json.loads((tmp_path / "out" / "passages.jsonl").read_text())
+    ids = chunked.encode(passage["question"] + passage["continuation"])
+    kept = [i for i in range(len(ids)) if i % 8]
+    found = record(chunked, ids)["normalised_entropy"][:, 0]
+    assert found[0, 0, 8].isnan()
+    assert not found[2, 0, 8].isnan()
+    mean = table[table["metric"] == "mean"]
+    assert set(mean["n_tokens"]) == {len(kept)}
+    assert mean["value"].to_numpy() == pytest.approx(found[..., kept].mean(-1).flatten().numpy(), abs=1e-6)
