@@ -68,7 +68,9 @@ def printed_key_query(hidden: Permutations, stage: int, beta_0: float) -> Float[
     """-beta_0 / (kN) times E[A] of Lemma 15 (stage 0), 19 (stage 1) or 24 (later): rows are keys, columns queries."""
     k, n = len(hidden), len(hidden[0])
     kn, far = k * n, 2**stage // 2
-    blocks = torch.zeros(stage + 2, stage + 2, k, n, k, n, dtype=torch.float64)  # [key block, query block, i, j, i, j]
+    blocks = torch.zeros(
+        stage + 2, stage + 2, k, n, k, n, dtype=torch.float64
+    )  # [key block, query block, i, j, i, j]
     mean = torch.full((n, n), 1 / n, dtype=torch.float64)
     eye = torch.eye(n, dtype=torch.float64)
     fixed = torch.tensor([sum(a == b for b, a in enumerate(pi)) for pi in hidden], dtype=torch.float64)
@@ -109,7 +111,10 @@ def omitted_readout(hidden: Permutations, beta_0: float) -> Float[Tensor, "k n n
 
 
 def value_gradient(
-    task: KFold, values: Int[Tensor, "batch k n"], beta_0: float, key_query: Float[Tensor, "width width"] | None = None
+    task: KFold,
+    values: Int[Tensor, "batch k n"],
+    beta_0: float,
+    key_query: Float[Tensor, "width width"] | None = None,
 ) -> Float[Tensor, "d width"]:
     """Appendix E: autograd of the first layer's W_OV at zero, for the 1-hop; of columns that meet zeros, none.
 
@@ -141,3 +146,21 @@ def separation(
     batch = labelled(task, values)
     right = task.layer_dependencies(Batch(values.flatten(1), batch.results[:, -1]), stage)
     return scores[right].reshape(scores.shape[:2]) - scores.masked_fill(right, -torch.inf).amax(-1)
+
+
+@torch.no_grad()
+def sup_error(model: KFoldTheory, task: KFold, values: Int[Tensor, "batch k n"]) -> float:
+    """Theorem 7: the largest |softmax(Psi_l^T TF(X)) - e_hop| over these sequences, all queries and all hops."""
+    expected = torch.nn.functional.one_hot(task.results(values.flatten(1)), task.n)
+    return float((model(values).softmax(-1) - expected).abs().max())
+
+
+@torch.no_grad()
+def least_attention(model: KFoldTheory, task: KFold, values: Int[Tensor, "batch k n"]) -> float:
+    """The least attention on the key of Theorem 4, over these sequences, all queries and all layers."""
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(model.n_layers)]
+    _, cache = model.run_with_cache(values, names_filter=names)
+    batch = Batch(values.flatten(1), task.results(values.flatten(1))[:, -1])
+    return min(
+        float(cache[name][:, 0][task.layer_dependencies(batch, layer)].min()) for layer, name in enumerate(names)
+    )

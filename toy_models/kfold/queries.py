@@ -115,9 +115,7 @@ def _derangements(n: int) -> int:
     return sum((-1) ** i * math.factorial(n) // math.factorial(i) for i in range(n + 1))
 
 
-def spread_of_answers(
-    query: Float[Tensor, "batch x y"], folded: Int[Tensor, "function batch x"], k: int
-) -> float:
+def spread_of_answers(query: Float[Tensor, "batch x y"], folded: Int[Tensor, "function batch x"], k: int) -> float:
     """Root mean square over functions of a query's answer, centred and normalised, in units of its bound.
 
     The bound is sqrt((N-1)/N) (N-1)^-k: the matrix of inner products over all hidden permutations is a tensor product

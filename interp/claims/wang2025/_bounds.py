@@ -118,6 +118,7 @@ def over_bounds(found: pd.DataFrame, words: Mapping[str, str], title: str) -> "F
         axes.invert_yaxis()
         axes.set(
             xscale="log", title=title,
-            xlabel=f"quantity over its bound, each seed (values below {SMALLEST:g} are drawn there)",
+            xlabel=f"quantity over its bound, each seed (cut at {SMALLEST:g})",
+            xlim=(SMALLEST / 3, 3 * max(1.0, float(found["value"].max()))),
         )  # fmt: skip
     return figure

@@ -143,8 +143,12 @@ def samples_figure(alone: pd.DataFrame) -> "Figure":
         n = alone["n"].min()
         first = alone[alone["n"] == n].groupby("k")["value"].median()
         ks = np.array([first.index.min(), first.index.max()], dtype=float)
-        axes.plot(ks, first.iloc[0] * n ** ((ks - ks[0]) / 2), color="0.4", linestyle="--", label=f"slope of {n:.0f}^(k/2)")
+        axes.plot(
+            ks, first.iloc[0] * n ** ((ks - ks[0]) / 2), color="0.4", linestyle="--", label=f"slope of {n:.0f}^(k/2)"
+        )
         axes.set_xticks(sorted(alone["k"].unique()))
-        axes.set(yscale="log", xlabel="k", ylabel="samples until accuracy 0.9", title="k-fold data alone, a perceptron")
+        axes.set(
+            yscale="log", xlabel="k", ylabel="samples until accuracy 0.9", title="k-fold data alone, a perceptron"
+        )
         axes.legend(fontsize=8)
     return figure

@@ -140,9 +140,7 @@ WORLDS = (
         _world(held=0.9, power=0.5, constant=1 / 16),
     ),
     World("bounds fail at one size only", dict.fromkeys(EXACT_PARTS, False), _world(held=0.999, largest=0.5)),
-    World(
-        "as the theorem has it", dict.fromkeys((*EXACT_PARTS, "corollary13", "alone"), True), _world(held=0.9995)
-    ),
+    World("as the theorem has it", dict.fromkeys((*EXACT_PARTS, "corollary13", "alone"), True), _world(held=0.9995)),
 )
 
 
@@ -173,7 +171,9 @@ register(
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: N up to 4 by enumeration, two seeds"),
-            "cpu": Scale("smaller", "a theorem for all k and N: by enumeration up to (N!)^k = 14,400 inputs, 60 seeds"),
+            "cpu": Scale(
+                "smaller", "a theorem for all k and N: by enumeration up to (N!)^k = 14,400 inputs, 60 seeds"
+            ),
             "paper": Scale("smaller", "a theorem for all k and N: by enumeration up to 14,400 inputs, 100 seeds"),
         },
         finding=(
@@ -185,7 +185,7 @@ register(
         ),
         deviations=(
             "Lemma 12 says something only for 3 <= r < N/2, so N >= 7: below, it promises one function or an inner "
-            "product of at most 1. \"Any learner\" is not enumerable; what is tested is the step that holds for any "
+            'product of at most 1. "Any learner" is not enumerable; what is tested is the step that holds for any '
             "query, and the exact bound on what queries answer, from which q queries of tolerance tau set apart at "
             "most a share q / (tau^2 (N-1)^(2k)) of all functions. The perceptron is one learner, and Remark 6's "
             "tau ~ n^(-1/2) is a heuristic: that it takes many samples cannot confirm the bound, only break it."
