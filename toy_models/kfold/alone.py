@@ -1,8 +1,10 @@
 """How many samples does k-fold composition take without easier hops? A perceptron on k-fold data alone.
 
-Each sample is one fresh sequence with one x, as in wang2025's section 4. The network sees one-hot sigma_i(j) and x, so
-it has no positions to find and any k will do; learning from k-fold data alone is what Theorem 5 bounds.
+Each sample is one fresh sequence with one x, as in wang2025's section 4. The network sees one-hot sigma_i(j) and x,
+so it has no positions to find and any k will do; learning from k-fold data alone is what Theorem 5 bounds.
 """
+
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -27,14 +29,12 @@ def samples_alone(
     eval_every: int = 1_280,
     lr: float = 1e-3,
 ) -> int | None:
-    """Samples until a perceptron with two hidden layers, trained with Adam, has learned; None if `budget` ended first."""
+    """Samples until a perceptron with two hidden layers, trained with Adam, has learned; None: out of budget."""
     check_size(k, n)
     generator = torch.Generator().manual_seed(seed)
     hidden = random_functions(1, k, n, generator)[0]
     sizes = [k * n * n + n, width, width, n]
-    weights = [
-        (torch.randn(a, b, generator=generator) * (2 / a) ** 0.5).requires_grad_() for a, b in zip(sizes, sizes[1:])
-    ]
+    weights = [(torch.randn(a, b, generator=generator) * (2 / a) ** 0.5).requires_grad_() for a, b in pairwise(sizes)]
     biases = [torch.zeros(b, requires_grad=True) for b in sizes[1:]]
     optimiser = torch.optim.Adam([*weights, *biases], lr=lr, fused=True)
 

@@ -142,7 +142,7 @@ def separation(
     resid = model.embed(values)
     for block in model.blocks[:stage]:
         resid = block(resid)
-    scores = -model.kn * (resid @ gradient.T @ resid.transpose(-2, -1))  # [batch query key]
+    scores = -model.kn * (resid.detach() @ gradient.T @ resid.transpose(-2, -1))  # [batch query key]
     batch = labelled(task, values)
     right = task.layer_dependencies(Batch(values.flatten(1), batch.results[:, -1]), stage)
     return scores[right].reshape(scores.shape[:2]) - scores.masked_fill(right, -torch.inf).amax(-1)

@@ -26,7 +26,7 @@ class SparseConstruction:
 
     hidden: Permutations
     beta: float
-    """beta_1 and the later layers' beta, over the gap of scores between the right block and the next, 1 - cos(2 pi / k)."""
+    """beta_1 and the later layers' beta, over the gap between the right block's score and the next."""
 
     def __post_init__(self) -> None:
         check_hidden(self.hidden, len(self.hidden), len(self.hidden[0]))

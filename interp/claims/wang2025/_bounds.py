@@ -1,4 +1,4 @@
-"""What do wang2025's theorem claims decide alike? Shares of seeds that keep to a bound, at the worst of several sizes."""
+"""What do wang2025's theorem claims decide alike? Shares of seeds within a bound, at the worst size."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,10 +1,15 @@
-"""What does one item of wang2025/thm5 measure? Inner products, packings, queries, and training on k-fold data alone."""
+"""What does one item of wang2025/thm5 measure? Inner products, packings, queries, training."""
+
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from interp.claims.wang2025._bounds import Size, bound_rows
 from interp.core.claim import Item
 from probes.rows import concat, setting, table
+
+if TYPE_CHECKING:
+    import torch
 
 EXACT = 1e-12
 """The difference of two probabilities that is rounding."""
@@ -28,7 +33,7 @@ def measure_exact(item: Item) -> pd.DataFrame:
     return concat(found)
 
 
-def lemma10(k: int, n: int, pairs: int, generator) -> float:
+def lemma10(k: int, n: int, pairs: int, generator: "torch.Generator") -> float:
     """The largest difference between the formula and the count over all inputs, in units of rounding."""
     from toy_models.kfold.queries import counted_inner_products, inner_products, related_pairs
 
@@ -37,8 +42,8 @@ def lemma10(k: int, n: int, pairs: int, generator) -> float:
     return float((inner_products(first, second).diagonal() - counted).abs().max()) / EXACT
 
 
-def packed(k: int, n: int, r: int, generator) -> list[tuple[str, Size, float]]:
-    """Lemma 12: the greedy set's inner products over their bound, or 2 if it is too small; and what queries set apart."""
+def packed(k: int, n: int, r: int, generator: "torch.Generator") -> list[tuple[str, Size, float]]:
+    """Lemma 12: the greedy set's inner products over their bound, or 2 if it is small; and what queries set apart."""
     import torch
 
     from toy_models.kfold.queries import inner_products, packing, promised, separated
@@ -59,7 +64,7 @@ def packed(k: int, n: int, r: int, generator) -> list[tuple[str, Size, float]]:
     ]
 
 
-def signal(k: int, n: int, units: int, generator) -> float:
+def signal(k: int, n: int, units: int, generator: "torch.Generator") -> float:
     """The largest spread of an answer over its bound: gradients of a perceptron, random queries, and one function."""
     import torch
     import torch.nn.functional as F

@@ -72,7 +72,7 @@ def parts(preset: "Thm5") -> list[Part]:
             estimate=share_packed,
             direction="above",
             threshold=HIGH_PROBABILITY,
-            why="1/16 is what the proof's own r = N/8 tends to; said of all sizes, of which nine in ten is a lower bar",
+            why="1/16 is what the proof's own r = N/8 tends to; said of all sizes: nine in ten is a lower bar",
             unit="problems",
             note=_least_packing,
         ),

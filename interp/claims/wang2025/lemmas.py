@@ -1,7 +1,7 @@
 """wang2025, Lemmas 15, 18, 19, 23, 24, 28 and Appendix E: are the printed population gradients the gradients?
 
-Every expectation is a sum over all inputs at these sizes, so autograd on all of them is compared with the closed forms
-of the proofs, for random hidden permutations, with ideal layers below the one that is trained.
+Every expectation is a sum over all inputs at these sizes, so autograd on all of them is compared with the closed
+forms of the proofs, for random hidden permutations, with ideal layers below the one that is trained.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +18,7 @@ from interp.core.parts import Part
 from probes.rows import concat
 
 if TYPE_CHECKING:
+    import torch
     from matplotlib.figure import Figure
 
 ID = "wang2025/lemmas"
@@ -99,7 +100,7 @@ def compared(k: int, n: int, beta_0: float, seed: int) -> list[tuple[str, Size, 
     return [*found, ("value", (k, n), float(value.abs().max()) / scale / EXACT)]
 
 
-def _difference(printed, exact) -> float:
+def _difference(printed: "torch.Tensor", exact: "torch.Tensor") -> float:
     return float((printed - exact).abs().max() / printed.abs().max()) / EXACT
 
 
@@ -153,9 +154,10 @@ register(
     Claim(
         id=ID,
         sentence=(
-            "The first population gradients of W_KQ write the hidden permutations into layer 1 (Lemma 15) and the step "
-            "to the next block into the later layers (Lemmas 19, 24), so that the right key is ahead by 1/(kN^2); the "
-            "readout's is a multiple of I - 11^T/N (Lemmas 18, 23, 28); that of the value matrix is 0 (Appendix E)."
+            "The first population gradients of W_KQ write the hidden permutations into layer 1 (Lemma 15) and the "
+            "step to the next block into the later layers (Lemmas 19, 24), so that the right key is ahead by "
+            "1/(kN^2); the readout's is a multiple of I - 11^T/N (Lemmas 18, 23, 28); that of the value matrix is 0 "
+            "(Appendix E)."
         ),
         method=(
             "At sizes with few inputs the loss is averaged over all sequences and queries in double precision, with "
@@ -172,21 +174,23 @@ register(
         finding=(
             "The printed gradient of W_KQ was exact in {lemma15.estimate:.0%}, {lemma19.estimate:.0%} and "
             "{lemma24.estimate:.0%} of {lemma15.n} draws at the worst size (stages 1, 2, later), the separation at "
-            "least 1/(kN^2) in {separation.estimate:.0%}, the value matrix's gradient 0 in {value.estimate:.0%}; that "
-            "of the readout was as printed in {lemma18.estimate:.0%} (stage 1) and {lemma23.estimate:.0%} (later)."
+            "least 1/(kN^2) in {separation.estimate:.0%}, the value matrix's gradient 0 in {value.estimate:.0%}; "
+            "that of the readout was as printed in {lemma18.estimate:.0%} (stage 1) and {lemma23.estimate:.0%} "
+            "(later)."
         ),
         deviations=(
             "The lemmas go on from population gradients to samples; how many are needed is in wang2025/fig3-left and "
             "thm7. Ideal layers have a softmax scale of 60 instead of infinity."
         ),
         clarity=(
-            "Lemma 18's gradient is that of a readout which sees its own layer's output alone. The loss (2) reads the "
-            "whole residual stream, where sigma_i(j) tells of sigma_i(pi_i(j)): there is a further term, on the block "
-            "of sigma, (f(pi_i) - 1)/(N - 1) times the printed one, f the number of fixed points. It is 0 only if "
-            "every pi_i has one fixed point, and leaves the lemma's conclusion standing with a separation smaller by "
-            "2/(N - 1), since a pi_i that is not the identity has f <= N - 2. Slips that do not matter: three of the "
-            "four scores listed in Lemma 15's proof for pi_i other than the identity leave out a term in f(pi_i) - 1, "
-            "and Lemma 24 divides phi_i by N twice; the separation claimed from them holds, and is tight at N = 2."
+            "Lemma 18's gradient is that of a readout which sees its own layer's output alone. The loss (2) reads "
+            "the whole residual stream, where sigma_i(j) tells of sigma_i(pi_i(j)): there is a further term, on the "
+            "block of sigma, (f(pi_i) - 1)/(N - 1) times the printed one, f the number of fixed points. It is 0 only "
+            "if every pi_i has one fixed point, and leaves the lemma's conclusion standing with a separation smaller "
+            "by 2/(N - 1), since a pi_i that is not the identity has f <= N - 2. Slips that do not matter: three of "
+            "the four scores listed in Lemma 15's proof for pi_i other than the identity leave out a term in f(pi_i) "
+            "- 1, and Lemma 24 divides phi_i by N twice; the separation claimed from them holds, and is tight at N = "
+            "2."
         ),
         history="No run of this claim was published before.",
         presets=PRESETS,

@@ -1,8 +1,9 @@
 """wang2025, Theorem 7: does Algorithm 1 as printed make the error small at every input?
 
 As the theorem has it: one labelled query for each of M sequences a stage, M of order k^4 N^6 with the logarithms that
-its lemmas write out, all W_KQ and all readouts moved in every stage, the learning rate of the proof, and the error the
-largest over all sequences, queries and hops, which at these sizes are enumerated. The curves of Figure 3 are in wang2025/fig3-left.
+its lemmas write out, all W_KQ and all readouts moved in every stage, the learning rate of the proof, and the error
+the largest over all sequences, queries and hops, which at these sizes are enumerated. The curves of Figure 3 are in
+wang2025/fig3-left.
 """
 
 import math
@@ -215,9 +216,10 @@ register(
         method=(
             "Algorithm 1 is run in double precision as printed (one query for each sequence, all W_KQ and all "
             "readouts move in every stage), with M = k^2 N^4 d^2 log^2(d/delta), d = kN(L+2), delta = 0.1, as the "
-            "lemmas have it, and the proof's learning rate, and a hundred times that. "
-            "Samples are multinomial counts of all inputs, which has the same distribution. The largest error of an output probability is then taken over all (N!)^k sequences, all kN queries and "
-            "all hops, and so is the attention that misses the key of Theorem 4."
+            "lemmas have it, and the proof's learning rate, and a hundred times that. Samples are multinomial counts "
+            "of all inputs, which has the same distribution. The largest error of an output probability is then "
+            "taken over all (N!)^k sequences, all kN queries and all hops, and so is the attention that misses the "
+            "key of Theorem 4."
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: k = 1, N = 3, and k = N = 2"),
@@ -229,25 +231,26 @@ register(
             ),
         },
         finding=(
-            "The largest error over all inputs was within epsilon in {sup.estimate:.0%} of {sup.n} seeds at the worst "
-            "size, in {larger.estimate:.0%} at a hundred times the learning rate, and attention within epsilon/2 in "
-            "{attention.estimate:.0%}; without the logarithms in M in {bare.estimate:.0%}; with two sequences a position "
-            "it was not in {few.estimate:.0%}."
+            "The largest error over all inputs was within epsilon in {sup.estimate:.0%} of {sup.n} seeds at the "
+            "worst size, in {larger.estimate:.0%} at a hundred times the learning rate, and attention within "
+            "epsilon/2 in {attention.estimate:.0%}; without the logarithms in M in {bare.estimate:.0%}; with two "
+            "sequences a position it was not in {few.estimate:.0%}."
         ),
         deviations=(
-            "The theorem hides constants and powers of log(kN): here M has those of the lemmas with constant 1, eta the "
-            "proof's 2 k^2 N^3 log(2kN/epsilon), and epsilon is 1/(k^2 N^3) without a logarithm. beta_0 = 1. "
+            "The theorem hides constants and powers of log(kN): here M has those of the lemmas with constant 1, eta "
+            "the proof's 2 k^2 N^3 log(2kN/epsilon), and epsilon is 1/(k^2 N^3) without a logarithm. beta_0 = 1. "
             "Inputs must be enumerable, so k and N are tiny, and L is at most 4."
         ),
         clarity=(
-            "Even without logarithms M = k^4 N^6 is more than there are inputs, (N!)^k kN, at every size here: the condition asks for more labels than the task has at k = 1 up to N = 7, at k = 2 up "
-            "to N = 5, at k = 4 up to N = 3 and at k = 8 for N = 2. The error bounds are met by many "
-            "orders of magnitude, so nothing is learned about how tight they are. Theorem 14 restates the theorem "
-            "with epsilon log(1/epsilon) of order 1/(k^6 N^6) and for the last hop only."
+            "Even without logarithms M = k^4 N^6 is more than there are inputs, (N!)^k kN, at every size here: the "
+            "condition asks for more labels than the task has at k = 1 up to N = 7, at k = 2 up to N = 5, at k = 4 "
+            "up to N = 3 and at k = 8 for N = 2. The error bounds are met by many orders of magnitude, so nothing is "
+            "learned about how tight they are. Theorem 14 restates the theorem with epsilon log(1/epsilon) of order "
+            "1/(k^6 N^6) and for the last hop only."
         ),
         history=(
-            "No run of this claim was published before. A first version had M = k^4 N^6 without logarithms: with N = 2, "
-            "where the proof's separation of scores is tight, a few seeds then fail; it is now the part `bare`."
+            "No run of this claim was published before. A first version had M = k^4 N^6 without logarithms: with N = "
+            "2, where the proof's separation of scores is tight, a few seeds then fail; it is now the part `bare`."
         ),
         presets=PRESETS,
         items=items,

@@ -94,7 +94,7 @@ def parts(preset: Thm9) -> list[Part]:
     exact = f"no output further from 0 or 1 than {EXACT:g}, softmax scale {BETA:g} over the gap"
     return [
         bound_part(
-            "printed", "the construction as printed expresses m-sparse composition exactly", "Theorem 9 and its proof",
+            "printed", "as printed it expresses m-sparse composition exactly", "Theorem 9 and its proof",
             exact, WHY, primary=True,
         ),
         bound_part(
@@ -154,9 +154,9 @@ register(
             ),
         },
         finding=(
-            "As printed the construction was exact in {printed.estimate:.0%} of {printed.n} draws at the worst size and "
-            "predicted rightly in {argmax.estimate:.0%}; with the one-hot left out of its readout it was exact in "
-            "{circle.estimate:.0%}."
+            "As printed the construction was exact in {printed.estimate:.0%} of {printed.n} draws at the worst size "
+            "and predicted rightly in {argmax.estimate:.0%}; with the one-hot left out of its readout it was exact "
+            "in {circle.estimate:.0%}."
         ),
         deviations=(
             f"The softmax scale is {BETA:g} over the gap between scores of neighbouring blocks, which is of order "
