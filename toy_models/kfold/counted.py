@@ -1,5 +1,4 @@
-"""What does Algorithm 1 of wang2025 learn from a very large sample? As many samples as one likes, where inputs are
-few.
+"""What does Algorithm 1 of wang2025 learn from a very large sample? Any number of samples, where inputs are few.
 
 M sequences with one labelled query each are M draws out of (N!)^k kN inputs, of which all that a gradient needs is
 how often each was drawn. Multinomial counts make a step's cost that of one pass over all inputs, whatever M is; the
