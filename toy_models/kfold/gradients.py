@@ -134,6 +134,7 @@ def value_gradient(
     return torch.autograd.grad(loss, weight)[0]
 
 
+@torch.no_grad()
 def separation(
     task: KFold, stage: int, values: Int[Tensor, "batch k n"], gradient: Float[Tensor, "width width"]
 ) -> Float[Tensor, "batch query"]:
@@ -142,7 +143,7 @@ def separation(
     resid = model.embed(values)
     for block in model.blocks[:stage]:
         resid = block(resid)
-    scores = -model.kn * (resid.detach() @ gradient.T @ resid.transpose(-2, -1))  # [batch query key]
+    scores = -model.kn * (resid @ gradient.T @ resid.transpose(-2, -1))  # [batch query key]
     batch = labelled(task, values)
     right = task.layer_dependencies(Batch(values.flatten(1), batch.results[:, -1]), stage)
     return scores[right].reshape(scores.shape[:2]) - scores.masked_fill(right, -torch.inf).amax(-1)
