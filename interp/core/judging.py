@@ -83,3 +83,32 @@ def growth_exponent(
         level=level,
         rng=0,
     )
+
+
+def least_share(successes: pd.Series, groups: pd.Series, level: float) -> Interval | NotMeasurable:
+    """The share of seeds that succeed, in the group (a size) where it is smallest; n is the seeds of a group.
+
+    For theorems that speak of every size at once. The least of m shares is supported only if each of them is, which
+    needs no correction; it is refuted if any of them is, so its upper end is the least of m upper ends at
+    1 - (1 - level) / m.
+    """
+    if successes.empty:
+        return NotMeasurable("no seed to count")
+    counts = [count for _, *count in counts_by_group(successes, groups)]
+    found = [binomial_interval(*count, level=level) for count in counts]
+    corrected = [binomial_interval(*count, level=1 - (1 - level) / len(counts)) for count in counts]
+    return Interval(
+        min(one.value for one in found),
+        min(one.low for one in found),
+        min(one.high for one in corrected),
+        level,
+        min(one.n for one in found),
+        "Clopper-Pearson" if len(counts) == 1 else f"Clopper-Pearson, least of {len(counts)}",
+    )
+
+
+def counts_by_group(successes: pd.Series, groups: pd.Series) -> list[tuple[int, int, int]]:
+    """Each group, which is a number, with its successes and its size."""
+    known, index = np.unique(groups.to_numpy(), return_inverse=True)
+    n = np.bincount(index, successes.to_numpy(float)).round().astype(int)
+    return list(zip(known.tolist(), n.tolist(), np.bincount(index).tolist()))
