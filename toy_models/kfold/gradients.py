@@ -36,7 +36,7 @@ def ideal_model(task: KFold, stage: int, beta_0: float) -> KFoldTheory:
     model = KFoldTheory(task.k, task.n, dtype=torch.float64)
     model.construct(task.hidden, IDEAL)
     with torch.no_grad():
-        model.readout *= beta_0
+        model.readout.mul_(beta_0)
         for block in model.blocks[stage:]:
             block.attn.W_KQ.zero_()
     return model
