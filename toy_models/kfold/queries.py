@@ -25,7 +25,7 @@ def fold(hidden: Int[Tensor, "k n"], values: Int[Tensor, "batch k n"]) -> Int[Te
     return x
 
 
-def inner_products(hidden: Hidden, others: Hidden) -> Float[Tensor, "function other"]:
+def inner_products(hidden: Hidden, others: Int[Tensor, "other k n"]) -> Float[Tensor, "function other"]:
     """Lemma 10, as its proof has it: the product over i of (<pi_i, rho_i> - 1), over N (N-1)^(k-1)."""
     k, n = hidden.shape[1:]
     same = torch.stack([(hidden[:, None, i] == others[None, :, i]).sum(-1) for i in range(k)], dim=-1)
