@@ -1,7 +1,8 @@
 """How much of a row's attention goes to each group of keys? Out of the same blocks of scores as attention's output.
 
-The groups are more columns beside the values: one product of the weights gives the output and the mass of every group
-alike. No pattern is stored; memory is queries x groups. Key 1, the sink, is left out of the sums and added back in
+The mass of every group is a product of the weights with columns of zeros and ones, of which only the parts with ones
+are multiplied: groups of neighbouring keys, such as sentences, cost little however many there are. No pattern is
+stored; memory is queries x groups. Key 1, the sink, is left out of the sums and added back in
 closed form, as in `probes.attention.chunked`: the mass without it comes with all its digits.
 """
 
@@ -12,6 +13,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from probes.attention.chunked import BLOCK_BYTES, LEAST, UNSEEN, Output, exact_dtype, score_blocks, with_first_key
+
+BAND = 128
+"""Keys that are multiplied at once with the columns of the groups among them."""
 
 
 class GroupMass(NamedTuple):
@@ -42,9 +46,9 @@ def group_mass(
     key = key.to(exact_dtype(query))
     if softcap is None and sinks is None:
         key = key - key[:, :, :2][:, :, -1:]  # what all keys share costs digits and changes nothing
-    columns = groups.to(key.dtype)[None, None].expand(*key.shape[:2], -1, -1)
-    n_values = 0 if value is None else value.shape[-1]
-    product = Output(query, columns if value is None else torch.cat([value.to(key.dtype), columns], dim=-1))
+    columns, bands = groups.to(key.dtype), _bands(groups)
+    mass = key.new_zeros(*query.shape[:3], groups.shape[1])
+    product = None if value is None else Output(query, value.to(key.dtype))
     parts = []
     blocks = score_blocks(query, key, scale, mask=mask, bias=bias, softcap=softcap, block_bytes=block_bytes)
     for rows, scores in blocks:
@@ -53,19 +57,36 @@ def group_mass(
         largest = scores.amax(-1, keepdim=True)
         scores.sub_(largest).clamp_(min=LEAST).exp_()
         parts.append((first, largest.squeeze(-1), scores.sum(-1)))
-        product.write(rows, scores)
+        flat = scores.view(-1, scores.shape[-1])
+        for keys, among in bands:
+            seen = slice(keys.start, min(keys.stop, flat.shape[1]))
+            if seen.start < seen.stop:
+                found = flat[:, seen] @ columns[seen, among]
+                mass[:, :, rows, among] += found.view(*scores.shape[:3], -1)
+        if product is not None:
+            product.write(rows, scores)
     first_score, largest, total = (torch.cat(part, dim=2) for part in zip(*parts))
     lse_others = largest + total.log()
     _, first, others = with_first_key(torch.zeros_like(total), lse_others, first_score)
     alone = largest < UNSEEN / 2  # no key but key 1
     blind = alone & (first_score < UNSEEN / 2)
-    without = (product.product[..., n_values:] / total[..., None]).masked_fill_(alone[..., None], 0)
-    whole = product.normalised(first.masked_fill(blind, 0), (others / total).masked_fill_(blind, 0))
-    found = GroupMass(whole[..., n_values:].clone(), without)
-    if value is None:
+    first, factor = first.masked_fill(blind, 0), (others / total).masked_fill_(blind, 0)
+    without = (mass / total[..., None]).masked_fill_(alone[..., None], 0)
+    found = GroupMass(mass.mul_(factor[..., None]).addcmul_(first[..., None], columns[0]), without)
+    if product is None:
         return found, None
-    output = whole[..., :n_values]
+    output = product.normalised(first, factor)
     if sinks is not None:
         lse = torch.logaddexp(lse_others, first_score)
         output = output * torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
     return found, output
+
+
+def _bands(groups: Bool[Tensor, "key group"]) -> list[tuple[slice, slice]]:
+    """Runs of keys, and from the first to the last group that has one of them; keys of no group are passed over."""
+    found = []
+    for start in range(0, len(groups), BAND):
+        among = groups[start : start + BAND].any(0).nonzero().flatten().tolist()
+        if among:
+            found.append((slice(start, start + BAND), slice(among[0], among[-1] + 1)))
+    return found
