@@ -46,7 +46,8 @@ def group_mass(
     key = key.to(exact_dtype(query))
     if softcap is None and sinks is None:
         key = key - key[:, :, :2][:, :, -1:]  # what all keys share costs digits and changes nothing
-    columns, bands = groups.to(key.dtype), _bands(groups)
+    columns = groups.to(key.dtype)
+    bands = _bands(columns)
     mass = key.new_zeros(*query.shape[:3], groups.shape[1])
     product = None if value is None else Output(query, value.to(key.dtype))
     parts = []
@@ -58,11 +59,10 @@ def group_mass(
         scores.sub_(largest).clamp_(min=LEAST).exp_()
         parts.append((first, largest.squeeze(-1), scores.sum(-1)))
         flat = scores.view(-1, scores.shape[-1])
-        for keys, among in bands:
-            seen = slice(keys.start, min(keys.stop, flat.shape[1]))
-            if seen.start < seen.stop:
-                found = flat[:, seen] @ columns[seen, among]
-                mass[:, :, rows, among] += found.view(*scores.shape[:3], -1)
+        for start, among, ones in bands:
+            seen = flat[:, start : start + BAND]
+            if seen.shape[1]:
+                mass[:, :, rows, among] += (seen @ ones[: seen.shape[1]]).view(*scores.shape[:3], -1)
         if product is not None:
             product.write(rows, scores)
     first_score, largest, total = (torch.cat(part, dim=2) for part in zip(*parts))
@@ -82,11 +82,12 @@ def group_mass(
     return found, output
 
 
-def _bands(groups: Bool[Tensor, "key group"]) -> list[tuple[slice, slice]]:
-    """Runs of keys, and from the first to the last group that has one of them; keys of no group are passed over."""
+def _bands(columns: Float[Tensor, "key group"]) -> list[tuple[int, Tensor, Tensor]]:
+    """Where each run of keys begins, the groups that have one of its keys, and their part of the columns."""
     found = []
-    for start in range(0, len(groups), BAND):
-        among = groups[start : start + BAND].any(0).nonzero().flatten().tolist()
-        if among:
-            found.append((slice(start, start + BAND), slice(among[0], among[-1] + 1)))
+    for start in range(0, len(columns), BAND):
+        part = columns[start : start + BAND]
+        among = part.any(0).nonzero().flatten()
+        if len(among):
+            found.append((start, among, part[:, among]))
     return found
