@@ -167,7 +167,7 @@ def item():
     return next(item for item in claim.items(claim.PRESETS["smoke"]) if item.name == "no_cot-seed=1")
 
 
-@pytest.mark.parametrize("dose", [512, 1_024])
+@pytest.mark.parametrize("dose", claim.PRESETS["smoke"].doses)
 def test_a_run_killed_at_a_dose_goes_on_there_and_ends_with_the_same_rows(dose, item, tmp_path, monkeypatch):
     whole = claim.tune_and_measure(item, tmp_path / "whole")
     taken: list[int] = []
@@ -199,8 +199,8 @@ def test_a_run_killed_at_a_dose_goes_on_there_and_ends_with_the_same_rows(dose, 
 
 def test_a_lost_dose_behind_a_checkpoint_is_named(item, tmp_path):
     claim.tune_and_measure(item, tmp_path)
-    _dose_file(tmp_path, 512).unlink()
-    with pytest.raises(ValueError, match="asked for the model after 512; remove its checkpoint"):
+    _dose_file(tmp_path, 256).unlink()
+    with pytest.raises(ValueError, match="asked for the model after 256; remove its checkpoint"):
         claim.tune_and_measure(item, tmp_path)
 
 
@@ -211,12 +211,12 @@ def _dose_file(work: Path, dose: int) -> Path:
 def test_a_measured_dose_is_the_model_that_a_shorter_run_ends_with(item, tmp_path):
     """The oracle of the dose-response: a run with that budget alone."""
     rows = claim.tune_and_measure(item, tmp_path / "both")
-    short = type(item)(item.name, {**item.parameters, "doses": [512]})
+    short = type(item)(item.name, {**item.parameters, "doses": [256]})
     alone = claim.tune_and_measure(short, tmp_path / "one")
-    first = rows[rows["setting"] == "dose=512"].reset_index(drop=True)
-    expected = alone[alone["setting"] == "dose=512"].reset_index(drop=True)
+    first = rows[rows["setting"] == "dose=256"].reset_index(drop=True)
+    expected = alone[alone["setting"] == "dose=256"].reset_index(drop=True)
     pd.testing.assert_frame_equal(first, expected, check_exact=True)
-    last = rows[rows["setting"] == "dose=1024"].reset_index(drop=True)
+    last = rows[rows["setting"] == "dose=512"].reset_index(drop=True)
     assert not np.allclose(first["value"], last["value"])
 
 
