@@ -131,7 +131,7 @@ class SentenceSet:
     def __init__(self, task: Lego, n: int, batch_size: int, seed: int) -> None:
         self.sentences = task.sample(n, torch.Generator().manual_seed(seed + 1)).inputs
         self.batch_size, self.seed = batch_size, seed
-        self.epoch, self.order = -1, torch.arange(n)
+        self.epoch, self.order = -1, torch.arange(n, device="cpu")
 
     def batch(self, update: int) -> Int[Tensor, "batch clause five"]:
         """The sentences of an update; those of an epoch that do not fill a batch are left out of it."""
