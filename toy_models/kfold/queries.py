@@ -139,9 +139,8 @@ def one_hot_inputs(values: Int[Tensor, "batch k n"]) -> Float[Tensor, "batch x f
 def gradient_queries(
     values: Int[Tensor, "batch k n"], hidden_units: int, generator: torch.Generator
 ) -> list[Float[Tensor, "batch x y"]]:
-    """Queries of gradient descent: d logit_y / d w for weights w of a random perceptron, one of each of its two
-    layers
-    for every hidden unit (Appendix B, "Connection to Gradient Descent")."""
+    """Queries of gradient descent: d logit_y / d w for weights w of a random perceptron, one of
+    each of its two layers for every hidden unit (Appendix B, "Connection to Gradient Descent")."""
     inputs, n = one_hot_inputs(values), values.shape[-1]
     width = inputs.shape[-1]
     into = torch.randn(width, hidden_units, generator=generator, dtype=inputs.dtype)

@@ -97,6 +97,11 @@ def simulated_bounds(
     return rows
 
 
+def bounds_figure(rows: pd.DataFrame, *, words: Mapping[str, str], title: str) -> dict[str, "Figure"]:
+    """The figure of a claim that is about bounds alone."""
+    return {"over_bounds": over_bounds(bounded(rows), words, title)}
+
+
 def over_bounds(found: pd.DataFrame, words: Mapping[str, str], title: str) -> "Figure":
     """Every seed's quantity over its bound, one line for each condition and size."""
     from interp.figures.style import new_figure, styled

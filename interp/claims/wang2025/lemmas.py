@@ -4,22 +4,22 @@ Every expectation is a sum over all inputs at these sizes, so autograd on all of
 forms of the proofs, for random hidden permutations, with ideal layers below the one that is trained.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from interp.claims.wang2025._bounds import Size, bound_part, bound_rows, bounded, over_bounds, simulated_bounds
+from interp.claims.wang2025._bounds import Size, bound_part, bound_rows, bounded, bounds_figure, simulated_bounds
 from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
 from interp.core.parts import Part
 from probes.rows import concat
 
 if TYPE_CHECKING:
     import torch
-    from matplotlib.figure import Figure
 
 ID = "wang2025/lemmas"
 EXACT = 1e-9
@@ -145,11 +145,6 @@ WORLDS = (
 )
 
 
-def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
-    """Every seed's difference over rounding."""
-    return {"over_bounds": over_bounds(bounded(rows), WORDS, "Printed gradients against autograd, difference / 1e-9")}
-
-
 register(
     Claim(
         id=ID,
@@ -199,6 +194,6 @@ register(
         summary=bounded,
         parts=parts,
         worlds=WORLDS,
-        figures=figures,
+        figures=partial(bounds_figure, words=WORDS, title="Printed gradients against autograd, difference / 1e-9"),
     )
 )

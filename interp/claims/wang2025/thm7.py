@@ -7,10 +7,10 @@ wang2025/fig3-left.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from interp.claims.wang2025._bounds import (
     bound_part,
     bound_rows,
     bounded,
-    over_bounds,
+    bounds_figure,
     share_within,
     simulated_bounds,
 )
@@ -28,9 +28,6 @@ from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import concat
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ID = "wang2025/thm7"
 WORDS = {
@@ -201,11 +198,6 @@ WORLDS = (
 )
 
 
-def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
-    """Every seed's error over epsilon."""
-    return {"over_bounds": over_bounds(bounded(rows), WORDS, "Theorem 7: largest error over all inputs / ε")}
-
-
 register(
     Claim(
         id=ID,
@@ -258,6 +250,6 @@ register(
         summary=bounded,
         parts=parts,
         worlds=WORLDS,
-        figures=figures,
+        figures=partial(bounds_figure, words=WORDS, title="Theorem 7: largest error over all inputs / ε"),
     )
 )

@@ -4,21 +4,18 @@ The weights of Appendix A.2 are built as printed, with hidden permutations at ra
 sequences; the readout as printed, and without its one-hot part.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from interp.claims.wang2025._bounds import bound_part, bound_rows, bounded, over_bounds, simulated_bounds
+from interp.claims.wang2025._bounds import bound_part, bound_rows, bounded, bounds_figure, simulated_bounds
 from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
 from interp.core.parts import Part
 from probes.rows import concat
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ID = "wang2025/thm9"
 EXACT = 1e-4
@@ -129,11 +126,6 @@ WORLDS = (
 )
 
 
-def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
-    """Every seed's error over what counts as exact."""
-    return {"over_bounds": over_bounds(bounded(rows), WORDS, "Theorem 9: largest error / 1e-4")}
-
-
 register(
     Claim(
         id=ID,
@@ -176,6 +168,6 @@ register(
         summary=bounded,
         parts=parts,
         worlds=WORLDS,
-        figures=figures,
+        figures=partial(bounds_figure, words=WORDS, title="Theorem 9: largest error / 1e-4"),
     )
 )

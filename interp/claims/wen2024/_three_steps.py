@@ -92,19 +92,32 @@ def parts(preset: Any) -> list[Part]:
          "Section 3.3, phase 2: the attention pattern will become one-hot after this step",
          f"after two steps {near}", MOST, most, _distances),
     )  # fmt: skip
-    third = Part(
-        key="phase_3",
-        name="phase 3: it is the third step that makes it right",
-        role="paper",
-        source="Section 3.3, phase 3: this step will make the model reach perfect accuracy",
-        quantity="share of sequences without an error, after the third step minus before, mean over seeds",
-        estimate=gain_of_third,
-        direction="above",
-        threshold=GAIN,
-        why="ours: the smallest share of sequences that shows a step which matters",
-        unit="seeds",
-    )
-    growth = [
+    return [
+        *_growth(probable),
+        *(
+            Part(
+                key=key,
+                name=name,
+                role="paper" if source else "ours",
+                source=source,
+                primary=threshold == LIKELY,
+                quantity=f"share of seeds: {quantity}",
+                estimate=partial(share_holding, statement=key),
+                direction="above",
+                threshold=threshold,
+                why=why,
+                unit="seeds",
+                note=note,
+            )
+            for key, name, source, quantity, threshold, why, note in shares
+        ),
+        _third(),
+    ]
+
+
+def _growth(probable: str) -> list[Part]:
+    """How samples and bits grow with n."""
+    return [
         *(
             Part(
                 key=key,
@@ -142,27 +155,22 @@ def parts(preset: Any) -> list[Part]:
             note=_least_bits,
         ),
     ]
-    return [
-        *growth,
-        *(
-            Part(
-                key=key,
-                name=name,
-                role="paper" if source else "ours",
-                source=source,
-                primary=threshold == LIKELY,
-                quantity=f"share of seeds: {quantity}",
-                estimate=partial(share_holding, statement=key),
-                direction="above",
-                threshold=threshold,
-                why=why,
-                unit="seeds",
-                note=note,
-            )
-            for key, name, source, quantity, threshold, why, note in shares
-        ),
-        third,
-    ]
+
+
+def _third() -> Part:
+    """What the last step is for."""
+    return Part(
+        key="phase_3",
+        name="phase 3: it is the third step that makes it right",
+        role="paper",
+        source="Section 3.3, phase 3: this step will make the model reach perfect accuracy",
+        quantity="share of sequences without an error, after the third step minus before, mean over seeds",
+        estimate=gain_of_third,
+        direction="above",
+        threshold=GAIN,
+        why="ours: the smallest share of sequences that shows a step which matters",
+        unit="seeds",
+    )
 
 
 def share_holding(found: Trained, level: float, *, statement: str) -> Interval | NotMeasurable:
