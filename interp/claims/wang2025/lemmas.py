@@ -122,7 +122,10 @@ def parts(preset: Lemmas) -> list[Part]:
             "value", "the gradient of the value matrix vanishes at zero", "Appendix E",
             "no entry above 1e-9 of that of W_KQ", WHY, primary=True,
         ),
-        bound_part("lemma18", "stage 1 has the printed gradient of the readout", "Lemma 18", same, WHY),
+        bound_part(
+            "lemma18", "in the loss (2), the readout's gradient in stage 1 is the proof's", "proof of Lemma 18",
+            same, WHY,
+        ),
         bound_part("lemma23", "later stages have the printed gradient of the readout", "Lemmas 23, 28", same, WHY),
         bound_part(
             "mended", "stage 1 has the printed gradient and a term in the fixed points of pi", "", same,
@@ -181,13 +184,14 @@ register(
             "Lemma 18's gradient is that of a readout which sees its own layer's output alone. The loss (2) reads "
             "the whole residual stream, where sigma_i(j) tells of sigma_i(pi_i(j)): there is a further term, on the "
             "block of sigma, (f(pi_i) - 1)/(N - 1) times the printed one, f the number of fixed points. It is 0 only "
-            "if every pi_i has one fixed point, and leaves the lemma's conclusion standing with a separation smaller "
-            "by 2/(N - 1), since a pi_i that is not the identity has f <= N - 2. Slips that do not matter: three of "
-            "the four scores listed in Lemma 15's proof for pi_i other than the identity leave out a term in f(pi_i) "
-            "- 1, and Lemma 24 divides phi_i by N twice; the separation claimed from them holds, and is tight at N = "
-            "2."
+            "if every pi_i has one fixed point. Lemma 18's own statement, on Psi_1^T f^(1), is not affected; for "
+            "Theorem 7, which reads the whole stream, the separation of Psi_1's own step can shrink to 2/(N - 1) of "
+            "the printed one. At N = 2 the display cannot hold; known before any run. Of the four scores listed in "
+            "Lemma 15's proof for pi_i other than the identity, by hand the first leaves out a term in f - 1, the "
+            "second -1/(kN^2) at i = i_m, and the fourth has -1 for -(f - 1)/(N - 1); Lemma 24 divides phi_i by N "
+            "twice."
         ),
-        history="No run of this claim was published before.",
+        history="No run was published before. Outcomes of unit tests were known when the parts were written.",
         presets=PRESETS,
         items=items,
         measure=measure,
