@@ -1,7 +1,7 @@
 """Which sentence reads which? Attention between the sentences of a trace, in every head, exact, without a pattern.
 
 One forward pass: each layer's mass on the sentences comes out of the same blocks of scores as its output
-(`probes.attention.groups`) and is averaged over the tokens of the reading sentence, so memory is tokens x sentences.
+(`probes.attention.groups`), averaged over the tokens of the reading sentence, so memory is sentences x sentences.
 """
 
 from collections.abc import Sequence
@@ -49,16 +49,17 @@ def segmented_attention(
 ) -> list[SentenceAttention]:
     """The same for several divisions of one text into units, in one pass."""
     groups = [_members(len(ids), units) for units in segmentations]
-    keys = torch.cat(groups, dim=1)
     found: list[list[tuple[Tensor, Tensor, Tensor | None]]] = []
 
     def look(call: AttentionCall) -> Tensor:
         shared = call.query.dtype in (torch.float32, torch.float64) and not call.is_last
+        units = torch.cat(groups, dim=1).to(call.query.device)
         mass, output = group_mass(
-            call.query, call.key, call.scale, keys.to(call.query.device), value=call.value if shared else None,
-            mask=call.mask, bias=call.bias, softcap=call.softcap, sinks=call.sinks,
+            call.query, call.key, call.scale, units, readers=None if per_token else units,
+            value=call.value if shared else None, mask=call.mask, bias=call.bias, softcap=call.softcap,
+            sinks=call.sinks,
         )  # fmt: skip
-        found.append(_averaged(mass, groups, per_token))
+        found.append(_by_division(mass, groups, per_token))
         if call.is_last:
             raise Enough
         return call.output() if output is None else output.transpose(1, 2).contiguous()
@@ -72,17 +73,21 @@ def _members(n_tokens: int, units: Sequence[Unit]) -> Bool[Tensor, "key unit"]:
     return group_of_token(n_tokens, units)[:, None] == torch.arange(len(units))
 
 
-def _averaged(
+def _by_division(
     mass: GroupMass, groups: Sequence[Bool[Tensor, "key unit"]], per_token: bool
 ) -> list[tuple[Tensor, Tensor, Tensor | None]]:
-    """One layer's mass on the units of each division, averaged over the tokens of each of its units."""
+    """One layer's mass on the units of each division, by its units that read; and by token where asked for."""
     result, start = [], 0
     for group in groups:
-        columns = slice(start, start + group.shape[1])
-        start = columns.stop
-        weights = (group / group.sum(0)).to(mass.mass).T  # [unit query]
-        whole, without = (weights @ one[0, :, :, columns] for one in mass)
-        result.append((whole.cpu(), without.cpu(), mass.mass[0, :, :, columns].cpu() if per_token else None))
+        units = slice(start, start + group.shape[1])
+        start = units.stop
+        if per_token:
+            averaging = (group / group.sum(0)).to(mass.mass).T  # [unit query]
+            whole, without = (averaging @ one[0, :, :, units] for one in mass)
+            result.append((whole.cpu(), without.cpu(), mass.mass[0, :, :, units].cpu()))
+        else:
+            whole, without = (one[0, :, units, units].cpu() for one in mass)
+            result.append((whole, without, None))
     return result
 
 

@@ -45,6 +45,15 @@ def test_mass_and_output_are_those_of_the_pattern(softcap, learned, window):
     )
     assert nothing is None
     torch.testing.assert_close(alone.mass, found.mass, atol=1e-6, rtol=0)
+    readers = torch.rand(70, 5, generator=torch.Generator().manual_seed(5)) < 0.3
+    mean, same = group_mass(
+        query, key, 0.4, groups, readers=readers, value=value, mask=mask[None, None] if window else None,
+        softcap=softcap, sinks=sinks, block_bytes=2**14,
+    )  # fmt: skip
+    averaging = (readers / readers.sum(0)).T.double()
+    torch.testing.assert_close(mean.mass.double(), averaging @ pattern @ groups.double(), atol=1e-5, rtol=0)
+    torch.testing.assert_close(mean.without_sink.double(), averaging @ others @ groups.double(), atol=1e-5, rtol=0)
+    assert torch.equal(same, output)
 
 
 def published(matrix, gap, control_depth):
