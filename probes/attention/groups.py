@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from probes.attention.chunked import BLOCK_BYTES, LEAST, UNSEEN, Output, exact_dtype, score_blocks, with_first_key
+from probes.attention.chunked import BLOCK_BYTES, LEAST, Output, exact_dtype, score_blocks
+from probes.attention.sums import UNSEEN, RowSums
 
 BAND = 128
 """Keys that are multiplied at once with the columns of the groups among them."""
@@ -66,20 +67,23 @@ def group_mass(
         if product is not None:
             product.write(rows, scores)
     first_score, largest, total = (torch.cat(part, dim=2) for part in zip(*parts))
-    lse_others = largest + total.log()
-    _, first, others = with_first_key(torch.zeros_like(total), lse_others, first_score)
-    alone = largest < UNSEEN / 2  # no key but key 1
-    blind = alone & (first_score < UNSEEN / 2)
-    first, factor = first.masked_fill(blind, 0), (others / total).masked_fill_(blind, 0)
-    without = (mass / total[..., None]).masked_fill_(alone[..., None], 0)
-    found = GroupMass(mass.mul_(factor[..., None]).addcmul_(first[..., None], columns[0]), without)
+    sums = RowSums(first_score, largest, total, score=torch.zeros_like(total))  # nobody asks for the entropy
+    found = with_first_key_in_groups(mass, groups, sums)
     if product is None:
         return found, None
-    output = product.normalised(first, factor)
+    output = product.normalised(*sums.weights())
     if sinks is not None:
-        lse = torch.logaddexp(lse_others, first_score)
-        output = output * torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
+        output = output * torch.sigmoid(sums.lse - sinks[:, None].to(output.dtype))[..., None]
     return found, output
+
+
+def with_first_key_in_groups(
+    mass: Float[Tensor, "batch head query group"], groups: Bool[Tensor, "key group"], sums: RowSums
+) -> GroupMass:
+    """The mass on each group, from the sums over its keys but key 1 of exp(score - largest); they are overwritten."""
+    first, factor = sums.weights()
+    without = (mass / sums.total[..., None]).masked_fill_(sums.alone[..., None], 0)
+    return GroupMass(mass.mul_(factor[..., None]).addcmul_(first[..., None], groups[0].to(mass.dtype)), without)
 
 
 def _bands(columns: Float[Tensor, "key group"]) -> list[tuple[int, Tensor, Tensor]]:
