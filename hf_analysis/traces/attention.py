@@ -1,7 +1,8 @@
 """Which sentence reads which? Attention between the sentences of a trace, in every head, exact, without a pattern.
 
-One forward pass: each layer's mass on the sentences comes out of the same blocks of scores as its output
-(`probes.attention.groups`) and is averaged over the tokens of the reading sentence, so memory is tokens x sentences.
+One forward pass: each layer's mass on the sentences comes out of the same scores as its output
+(`probes.attention.computation.grouped_mass`) and is averaged over the tokens of the reading sentence, so memory is
+tokens x sentences.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ from torch import Tensor
 from hf_analysis.attention.intercept import AttentionCall, Enough, intercepting
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.traces.tokens import TraceTokens, Unit, group_of_token
-from probes.attention.groups import GroupMass, group_mass
+from probes.attention.computation import grouped_mass
+from probes.attention.groups import GroupMass
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,8 @@ def segmented_attention(
     found: list[list[tuple[Tensor, Tensor, Tensor | None]]] = []
 
     def look(call: AttentionCall) -> Tensor:
-        shared = call.query.dtype in (torch.float32, torch.float64) and not call.is_last
-        mass, output = group_mass(
-            call.query, call.key, call.scale, keys.to(call.query.device), value=call.value if shared else None,
+        mass, output = grouped_mass(
+            call.query, call.key, call.scale, keys.to(call.query.device), value=None if call.is_last else call.value,
             mask=call.mask, bias=call.bias, softcap=call.softcap, sinks=call.sinks,
         )  # fmt: skip
         found.append(_averaged(mass, groups, per_token))

@@ -1,4 +1,4 @@
-"""Does the kernel compile for a GPU that is not here, and what does it need of it? For the tests and the documentation.
+"""Does the kernel compile for a GPU that is not here, and what does it need? For the tests and the documentation.
 
     python -m probes.attention.kernel.compiled 80 90        a table in Markdown, for compute capability 8.0 and 9.0
 
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from probes.attention.kernel.launch import Launch
+from probes.attention.kernel.tiles import Sizes
 
 SHARED_BYTES = 99 * 1024
 """What a program may have on the smallest GPUs from compute capability 8.0 on."""
@@ -41,6 +42,7 @@ def compiled(
     masked: bool = False,
     softcap: float | None = None,
     groups: bool = False,
+    sizes: Sizes | None = None,
 ) -> Resources:
     """The kernel for heads of `d` numbers, or that of the groups, compiled for a compute capability such as 80."""
     import triton
@@ -51,7 +53,7 @@ def compiled(
 
     query, key = torch.zeros(2, 4, 48, d, dtype=dtype), torch.zeros(2, 2, 48, d, dtype=dtype)
     mask = torch.ones(2, 1, 48, 48, dtype=torch.bool) if masked else None
-    launch = Launch(query, key, 1.0, None if groups else key, mask, softcap, None)
+    launch = Launch(query, key, 1.0, None if groups else key, mask, softcap, sizes)
     function: Any = device.group_rows if groups else device.attention_rows
     arguments = launch.of_groups(torch.ones(48, 5, dtype=torch.bool)) if groups else launch.of_attention()
     options = {name: arguments.pop(name) for name in ("num_warps", "num_stages")}

@@ -23,18 +23,28 @@ UNSEEN = tl.constexpr(-1e30)  # as in `probes.attention.sums`
 
 @triton.jit
 @no_type_check
+def _tile(pointers, inside, WHOLE: tl.constexpr):
+    """What stands there, zero where it is not inside. WHOLE: all of it is."""
+    if WHOLE:
+        return tl.load(pointers)
+    return tl.load(pointers, mask=inside, other=0.0)
+
+
+@triton.jit
+@no_type_check
 def _scores(
     queries, key, key_rest, keys, scale, softcap, n_keys, key_row,
     D: tl.constexpr, D_BLOCK: tl.constexpr, SPLIT: tl.constexpr, CAPPED: tl.constexpr, PRECISION: tl.constexpr,
+    WHOLE: tl.constexpr,
 ):  # fmt: skip
     """The scores of a block of queries for a tile of keys. SPLIT: a key is the sum of its parts in two tensors."""
     dims = tl.arange(0, D_BLOCK)
     place = keys[None, :] * key_row + dims[:, None]
     inside = (keys[None, :] < n_keys) & (dims[:, None] < D)
-    scores = tl.dot(queries, tl.load(key + place, mask=inside, other=0.0), input_precision=PRECISION)
+    whole: tl.constexpr = WHOLE and D == D_BLOCK
+    scores = tl.dot(queries, _tile(key + place, inside, whole), input_precision=PRECISION)
     if SPLIT:
-        rest = tl.load(key_rest + place, mask=inside, other=0.0)
-        scores = tl.dot(queries, rest, scores, input_precision=PRECISION)
+        scores = tl.dot(queries, _tile(key_rest + place, inside, whole), scores, input_precision=PRECISION)
     scores *= scale
     if CAPPED:  # cap * tanh(x / cap); the scale carries 2 / cap
         scores = softcap - 2 * softcap / (tl.exp2(scores) + 1)
@@ -43,11 +53,11 @@ def _scores(
 
 @triton.jit
 @no_type_check
-def _visible(mask, rows, keys, n_queries, n_keys, MASKED: tl.constexpr):
+def _visible(mask, rows, keys, n_queries, n_keys, mask_row, MASKED: tl.constexpr):
     """Which queries see which keys: as `mask` says, or causal with the queries as the last keys."""
     if MASKED:
         inside = (rows[:, None] < n_queries) & (keys[None, :] < n_keys)
-        place = rows[:, None].to(tl.int64) * n_keys + keys[None, :]
+        place = rows[:, None].to(tl.int64) * mask_row + keys[None, :]
         return tl.load(mask + place, mask=inside, other=0) != 0
     return keys[None, :] <= rows[:, None] + (n_keys - n_queries)
 
@@ -56,7 +66,7 @@ def _visible(mask, rows, keys, n_queries, n_keys, MASKED: tl.constexpr):
 @no_type_check
 def _with_tile(
     first, largest, total, score, product,
-    queries, key, key_rest, value, mask, tile, rows, scale, softcap, n_queries, n_keys, key_row, value_row,
+    queries, key, key_rest, value, mask, tile, rows, scale, softcap, n_queries, n_keys, key_row, value_row, mask_row,
     D: tl.constexpr, D_BLOCK: tl.constexpr, D_VALUE: tl.constexpr, D_VALUE_BLOCK: tl.constexpr, KEYS: tl.constexpr,
     SPLIT: tl.constexpr, MASKED: tl.constexpr, CAPPED: tl.constexpr, VALUED: tl.constexpr, PRECISION: tl.constexpr,
     WHOLE: tl.constexpr,
@@ -64,10 +74,10 @@ def _with_tile(
     """The sums with one more tile. WHOLE: every query sees every key of it, and key 1 is elsewhere."""
     keys = tile * KEYS + tl.arange(0, KEYS)
     scores = _scores(
-        queries, key, key_rest, keys, scale, softcap, n_keys, key_row, D, D_BLOCK, SPLIT, CAPPED, PRECISION
+        queries, key, key_rest, keys, scale, softcap, n_keys, key_row, D, D_BLOCK, SPLIT, CAPPED, PRECISION, WHOLE
     )
     if not WHOLE:
-        scores = tl.where(_visible(mask, rows, keys, n_queries, n_keys, MASKED), scores, UNSEEN)
+        scores = tl.where(_visible(mask, rows, keys, n_queries, n_keys, mask_row, MASKED), scores, UNSEEN)
         first = tl.maximum(first, tl.max(tl.where(keys[None, :] == 0, scores, UNSEEN), 1))
         scores = tl.where(keys[None, :] == 0, UNSEEN, scores)
     new = tl.maximum(largest, tl.max(scores, 1))
@@ -79,7 +89,8 @@ def _with_tile(
     if VALUED:
         dims = tl.arange(0, D_VALUE_BLOCK)
         place = keys[:, None] * value_row + dims[None, :]
-        values = tl.load(value + place, mask=(keys[:, None] < n_keys) & (dims[None, :] < D_VALUE), other=0.0)
+        inside = (keys[:, None] < n_keys) & (dims[None, :] < D_VALUE)
+        values = _tile(value + place, inside, WHOLE and D_VALUE == D_VALUE_BLOCK)
         product = tl.dot(weights.to(values.dtype), values, product * shrink[:, None], input_precision=PRECISION)
     return first, new, total, score, product
 
@@ -90,7 +101,7 @@ def attention_rows(
     query, key, key_rest, value, mask, tiles, n_whole, n_seen, output, sums,
     scale, softcap, n_heads, n_queries, n_keys,
     query_batch, query_head, query_row, key_batch, key_head, key_row, value_batch, value_head, value_row,
-    mask_batch, tiles_batch, tiles_row, plane,
+    mask_batch, mask_row, tiles_batch, tiles_row, plane,
     GROUP: tl.constexpr, D: tl.constexpr, D_BLOCK: tl.constexpr, D_VALUE: tl.constexpr, D_VALUE_BLOCK: tl.constexpr,
     ROWS: tl.constexpr, KEYS: tl.constexpr, SPLIT: tl.constexpr, MASKED: tl.constexpr, CAPPED: tl.constexpr,
     VALUED: tl.constexpr, PRECISION: tl.constexpr,
@@ -126,14 +137,16 @@ def attention_rows(
         tile = tl.load(tiles + i) if MASKED else i + 1
         first, largest, total, score, product = _with_tile(
             first, largest, total, score, product,
-            queries, key, key_rest, value, mask, tile, rows, scale, softcap, n_queries, n_keys, key_row, value_row,
+            queries, key, key_rest, value, mask, tile, rows, scale, softcap,
+            n_queries, n_keys, key_row, value_row, mask_row,
             D, D_BLOCK, D_VALUE, D_VALUE_BLOCK, KEYS, SPLIT, MASKED, CAPPED, VALUED, PRECISION, WHOLE=True,
         )  # fmt: skip
     for i in range(whole, seen):  # the others, among them that of key 1
         tile = tl.load(tiles + i) if MASKED else tl.where(i == whole, 0, i)
         first, largest, total, score, product = _with_tile(
             first, largest, total, score, product,
-            queries, key, key_rest, value, mask, tile, rows, scale, softcap, n_queries, n_keys, key_row, value_row,
+            queries, key, key_rest, value, mask, tile, rows, scale, softcap,
+            n_queries, n_keys, key_row, value_row, mask_row,
             D, D_BLOCK, D_VALUE, D_VALUE_BLOCK, KEYS, SPLIT, MASKED, CAPPED, VALUED, PRECISION, WHOLE=False,
         )  # fmt: skip
 
@@ -161,7 +174,7 @@ def attention_rows(
 def group_rows(
     query, key, key_rest, mask, sums, columns, begins, ends, mass,
     scale, softcap, n_heads, n_queries, n_keys, n_columns,
-    query_batch, query_head, query_row, key_batch, key_head, key_row, mask_batch, plane,
+    query_batch, query_head, query_row, key_batch, key_head, key_row, mask_batch, mask_row, plane,
     GROUP: tl.constexpr, D: tl.constexpr, D_BLOCK: tl.constexpr,
     ROWS: tl.constexpr, KEYS: tl.constexpr, COLUMNS: tl.constexpr, SPLIT: tl.constexpr, MASKED: tl.constexpr,
     CAPPED: tl.constexpr, PRECISION: tl.constexpr,
@@ -193,9 +206,10 @@ def group_rows(
     for tile in range(tl.load(begins + tl.program_id(1)), end):
         keys = tile * KEYS + tl.arange(0, KEYS)
         scores = _scores(
-            queries, key, key_rest, keys, scale, softcap, n_keys, key_row, D, D_BLOCK, SPLIT, CAPPED, PRECISION
-        )
-        seen = _visible(mask, rows, keys, n_queries, n_keys, MASKED) & (keys[None, :] > 0)
+            queries, key, key_rest, keys, scale, softcap, n_keys, key_row,
+            D, D_BLOCK, SPLIT, CAPPED, PRECISION, WHOLE=False,
+        )  # fmt: skip
+        seen = _visible(mask, rows, keys, n_queries, n_keys, mask_row, MASKED) & (keys[None, :] > 0)
         weights = tl.where(seen, tl.exp2(scores - largest[:, None]), 0.0)
         place = keys[:, None].to(tl.int64) * n_columns + groups[None, :]
         ones = tl.load(columns + place, mask=keys[:, None] < n_keys, other=0.0)

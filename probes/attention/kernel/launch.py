@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from probes.attention.groups import GroupMass, with_first_key_in_groups
 from probes.attention.kernel.tiles import LARGEST_HEAD, Sizes, group_ranges, sizes_for, tile_lists
@@ -122,7 +123,8 @@ class Launch:
             raise ValueError("the kernel has no gradient; ask within torch.no_grad()")
         self.query, self.value = _dense(query), None if value is None else _dense(value)
         self.keys = _Keys(_dense(key), None) if softcap is not None else shifted_keys(key)
-        self.mask = None if mask is None else mask.contiguous()
+        # a multiple of 16 bytes in a row, so that a thread fetches 16 cells at once
+        self.mask = None if mask is None else _dense(pad(mask, (0, -mask.shape[-1] % 16)))
         self.d_value = 0 if value is None else value.shape[-1]
         self.sizes = sizes or sizes_for(max(query.shape[-1], self.d_value))
         log2_e = 1 / math.log(2)
@@ -155,10 +157,10 @@ class Launch:
         return arguments["mass"][..., : groups.shape[1]]
 
     def of_attention(self) -> dict[str, Any]:
-        """The arguments of `attention_rows`. Where a tensor is not there, another stands for it and nobody reads it."""
+        """The arguments of `attention_rows`. For a tensor that is not there another stands, which nobody reads."""
         n_batch, n_heads, n_queries, _ = self.query.shape
         output = self.query.new_empty(n_batch, n_queries, n_heads, self.d_value)  # as models want it
-        lists = None if self.mask is None else tile_lists(self.mask, self.sizes)
+        lists = None if self.mask is None else tile_lists(self.mask[..., : self.keys.key.shape[2]], self.sizes)
         tiles, whole, seen = (self.sums,) * 3 if lists is None else (lists.tiles, lists.n_whole, lists.n_seen)
         value = self.query if self.value is None else self.value
         return {
@@ -171,7 +173,7 @@ class Launch:
 
     def of_groups(self, groups: Bool[Tensor, "key group"]) -> dict[str, Any]:
         """The arguments of `group_rows`."""
-        groups = torch.nn.functional.pad(groups, (0, -groups.shape[1] % self.sizes.columns))
+        groups = pad(groups, (0, -groups.shape[1] % self.sizes.columns))
         begins, ends = group_ranges(groups, self.sizes)
         return {
             **self._common(),
@@ -192,7 +194,7 @@ class Launch:
             "sums": self.sums, "scale": self.scale, "softcap": (self.softcap or 0.0) / math.log(2),
             "n_heads": n_heads, "n_queries": n_queries, "n_keys": key.shape[2],
             **query_strides, **key_strides,
-            "mask_batch": 0 if self.mask is None or len(mask) == 1 else mask.stride(0), "plane": self.plane,
+            "mask_batch": 0 if len(mask) == 1 else mask.stride(0), "mask_row": mask.stride(2), "plane": self.plane,
             "GROUP": n_heads // key.shape[1], "D": d, "D_BLOCK": _padded(d),
             "ROWS": self.sizes.rows, "KEYS": self.sizes.keys,
             "SPLIT": rest is not None, "MASKED": self.mask is not None, "CAPPED": self.softcap is not None,
