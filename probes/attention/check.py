@@ -111,8 +111,10 @@ def explicit(
             kept = 1.0 if sinks is None else torch.sigmoid(scores.logsumexp(-1) - sinks[head].double())[..., None]
             products.append(kept * (rows.pattern.nan_to_num(0) @ value[:, head // group].double()))
     stacked = {name: torch.stack([one[name] for one in heads], dim=1) for name in VALUES}
+    product = torch.stack(products, dim=1) if products else None
     spoiled = rows_of_overflow(query, key, value, mask)
     if spoiled is not None:
         stacked = {name: values.masked_fill(spoiled, torch.nan) for name, values in stacked.items()}
+        product = None if product is None else product.masked_fill(spoiled[..., None], torch.nan)
     found = RowStatistics(n_visible=n_visible, n_visible_without_sink=n_without, **stacked)
-    return found, torch.stack(products, dim=1) if products else None
+    return found, product

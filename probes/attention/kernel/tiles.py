@@ -1,7 +1,7 @@
 """How is the work cut? Tile sizes by head size, and which tiles of keys a block of queries sees.
 
-Sizes are fixed, not tuned: each fits into the 99 KB of shared memory of the smallest GPUs from compute capability 8.0
-on, without spilling registers (`docs/explain/fast-paths.md` has the compiler's figures).
+Sizes are fixed by what the compiler reports, not tuned by the clock: each fits into the 99 KB of shared memory of the
+smallest GPUs from compute capability 8.0 on, and into their registers (docs/explain/fast-paths.md has the figures).
 """
 
 from dataclasses import dataclass
@@ -27,11 +27,8 @@ class Sizes:
 
 def sizes_for(d: int) -> Sizes:
     """The sizes for heads of `d` numbers, of keys or of values, whichever is more."""
-    if d <= 64:
-        return Sizes(rows=128, keys=64, warps=4, stages=2)
-    if d <= 128:
-        return Sizes(rows=128, keys=32, warps=8, stages=2)
-    return Sizes(rows=64, keys=32, warps=8, stages=1)
+    rows, keys = (128, 64) if d <= 64 else (64, 32) if d <= 128 else (32, 32)
+    return Sizes(rows, keys, warps=8, stages=2)
 
 
 @dataclass(frozen=True)
