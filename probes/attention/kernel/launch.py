@@ -101,7 +101,7 @@ class _Keys(NamedTuple):
 
 def shifted_keys(key: Float[Tensor, "batch kv_head key d"]) -> _Keys:
     """The keys less key 2, exactly: softmax does not see it, but a large bias (Qwen2) costs digits."""
-    exact = key.float() - key[:, :, :2][:, :, -1:].float()
+    exact = (key.float() - key[:, :, :2][:, :, -1:].float()).contiguous()  # both parts have its strides
     rounded = exact.to(key.dtype)
     return _Keys(rounded, None if key.dtype == torch.float32 else (exact - rounded).to(key.dtype))
 
@@ -186,7 +186,10 @@ class Launch:
         """The arguments of both kernels."""
         key, rest = self.keys
         n_heads, n_queries, d = self.query.shape[1:]
-        mask = self.sums if self.mask is None else self.mask.view(torch.uint8)
+        mask, mask_batch, mask_row = self.sums, 0, 16
+        if self.mask is not None:
+            mask, mask_row = self.mask.view(torch.uint8), self.mask.stride(2)
+            mask_batch = 0 if len(mask) == 1 else mask.stride(0)
         query_strides = dict(zip(("query_batch", "query_head", "query_row"), self.query.stride()))
         key_strides = dict(zip(("key_batch", "key_head", "key_row"), key.stride()))
         return {
@@ -194,7 +197,7 @@ class Launch:
             "sums": self.sums, "scale": self.scale, "softcap": (self.softcap or 0.0) / math.log(2),
             "n_heads": n_heads, "n_queries": n_queries, "n_keys": key.shape[2],
             **query_strides, **key_strides,
-            "mask_batch": 0 if len(mask) == 1 else mask.stride(0), "mask_row": mask.stride(2), "plane": self.plane,
+            "mask_batch": mask_batch, "mask_row": mask_row, "plane": self.plane,
             "GROUP": n_heads // key.shape[1], "D": d, "D_BLOCK": _padded(d),
             "ROWS": self.sizes.rows, "KEYS": self.sizes.keys,
             "SPLIT": rest is not None, "MASKED": self.mask is not None, "CAPPED": self.softcap is not None,

@@ -145,6 +145,23 @@ def test_statistics_alone_and_without_the_largest_weights():
         kernel_row_statistics(query, key, 0.3)
 
 
+def test_a_gpu_for_which_it_cannot_be_built_is_told_in_one_line(monkeypatch):
+    from triton.runtime.errors import OutOfResources
+
+    from probes.attention.kernel import device
+
+    class Refusing:
+        def __getitem__(self, grid):
+            def launch(**arguments):
+                raise OutOfResources(200_000, 101_376, "shared memory")
+
+            return launch
+
+    monkeypatch.setattr(device, "attention_rows", Refusing())
+    with pytest.raises(ValueError, match=r"cannot be built for cpu \(OutOfResources: .*; set COTLENS_KERNEL=0"):
+        kernel_row_statistics(*inputs()[:2], 0.3)
+
+
 def test_the_sizes_of_a_gpu():
     check(*inputs(150), sizes=None)
 
