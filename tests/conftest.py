@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")  # also for subprocesses
+os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; Triton asks when it is first imported
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # some machines announce AMX and cannot run it
 
 import hypothesis
@@ -47,6 +48,27 @@ def tiny_model(tmp_path_factory) -> Path:
     tiny.model.save_pretrained(path)
     tiny.tokenizer.save_pretrained(path)
     return path
+
+
+@pytest.fixture
+def interpreted(monkeypatch) -> None:
+    """Teaches Triton's interpreter to multiply bfloat16: it multiplies the bit patterns (Triton's issue 11584)."""
+    triton = pytest.importorskip("triton", reason="triton is not installed")
+    from triton.runtime import interpreter
+
+    bfloat16, float32 = triton.language.bfloat16, triton.language.float32
+    original = interpreter.InterpreterBuilder.create_dot
+
+    def numbers(one):
+        if one.dtype.scalar != bfloat16:
+            return one
+        bits = torch.from_numpy(one.data.copy())
+        return interpreter.TensorHandle(bits.view(torch.bfloat16).float().numpy(), float32)
+
+    def create_dot(self, a, b, *rest):
+        return original(self, numbers(a), numbers(b), *rest)
+
+    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_dot", create_dot)
 
 
 LONGEST = ("test_contracts", "test_notebooks", "test_kill", "test_train", "test_ray_engine", "test_types")

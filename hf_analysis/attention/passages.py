@@ -85,8 +85,9 @@ def prepare(problem: Problem, found: Mapping[str, Tokenised], model: LoadedModel
 class BatchedRecorder:
     """Records passages in forward passes of at most `n_rows` rows, halved for good whenever memory runs out."""
 
-    def __init__(self, model: LoadedModel, n_rows: int, statistics: Sequence[str]) -> None:
-        self.model, self.n_rows, self.statistics = model, n_rows, statistics
+    def __init__(self, model: LoadedModel, n_rows: int, statistics: Sequence[str], check: bool = False) -> None:
+        """`check`: the first forward pass is computed a second time, by slower computations; see `record`."""
+        self.model, self.n_rows, self.statistics, self.check = model, n_rows, statistics, check
         self.computations: list[str] = []  # how the layers of the last group were measured, and why
 
     def __call__(self, group: Sequence[Prepared]) -> list[list[PassageRows]]:
@@ -107,7 +108,10 @@ class BatchedRecorder:
                 continue
             recorded += [(recording, place) for place in range(len(part))]
         taken = {one for recording, _ in recorded for one in recording.computations}
-        self.computations = sorted(f"{one.name}: {one.reason}" for one in taken)
+        compared = {one for recording, _ in recorded for one in recording.differences.items()}
+        self.computations = sorted([
+            *map(str, taken), *(f"checked: within {difference:.1e} of {name}" for name, difference in compared)
+        ])  # fmt: skip
         result = []
         for item in group:
             mine, recorded = recorded[: len(item.rows)], recorded[len(item.rows) :]
@@ -117,7 +121,9 @@ class BatchedRecorder:
     def _record(self, part: Sequence[Row]) -> Recording:
         inputs = batch(part, pad=self.model.pad)
         options = {"position_ids": inputs.positions, "mask": inputs.mask, "statistics": self.statistics}
-        return record(self.model.model, inputs.ids, **options)
+        recording = record(self.model.model, inputs.ids, check=self.check, **options)
+        self.check = False
+        return recording
 
 
 def _passages(item: Prepared, recorded: Sequence[tuple[Recording, int]]) -> list[PassageRows]:

@@ -24,7 +24,8 @@ from torch import Tensor
 from hf_analysis.attention.intercept import AttentionCall, Enough, intercepting
 from hf_analysis.attention.labels import TokenIds, as_batch, tidy, token_labels
 from hf_analysis.models.loading import LoadedModel
-from probes.attention.computation import Computation, choose_computation, row_statistics
+from probes.attention.check import require_agreement
+from probes.attention.computation import Computation, row_statistics
 from probes.attention.row import RowStatistics
 from probes.attention.statistics import DEFAULT_METRICS, find_statistic, statistics_of
 
@@ -44,6 +45,8 @@ class Recording:
     """Rows in which the model's own numbers are not finite: NaN in every statistic."""
     computations: tuple[Computation, ...]
     """How each layer was measured."""
+    differences: Mapping[str, float] = field(default_factory=dict)
+    """With `check`: the largest difference of a statistic from each computation that layers were compared with."""
     tokens: tuple[tuple[str, ...], ...] | None = None
     """The tokens of each text, if they are known."""
 
@@ -66,6 +69,8 @@ class _Recorder:
     statistics: Sequence[str]
     layers: list[RowStatistics] = field(default_factory=list)
     computations: list[Computation] = field(default_factory=list)
+    check: bool = False  # whether every layer is computed a second time, by a slower computation
+    differences: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.statistics:
@@ -75,15 +80,18 @@ class _Recorder:
 
     def __call__(self, call: AttentionCall) -> Float[Tensor, "batch query head d"]:
         ends = self.alone and call.is_last
-        output = None
-        if call.plain:
-            value = call.value if self.alone and not ends and call.query.dtype == torch.float32 else None
-            options = {"mask": call.mask, "bias": call.bias, "value": value, "quantities": self.quantities}
-            with torch.no_grad():
-                statistics, output, chosen = row_statistics(call.query, call.key, call.scale, **options)
-        else:
-            statistics, _ = call.chunked
-            chosen = choose_computation(call.query, call.key, softcap=call.softcap, sinks=call.sinks)
+        inputs = {"mask": call.mask, "bias": call.bias, "softcap": call.softcap, "sinks": call.sinks}
+        value = call.value if not ends and (self.alone or not call.plain) else None
+        # SDPA gives plain attention its gradient; with caps and sinks there is none, which the computation refuses
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not call.plain):
+            statistics, output, chosen = row_statistics(
+                call.query, call.key, call.scale, value=value, quantities=self.quantities, **inputs
+            )
+        if self.check:
+            reference, difference = require_agreement(
+                statistics, output, chosen, call.query, call.key, call.scale, value=value, layer=call.layer, **inputs
+            )
+            self.differences[reference] = max(difference, self.differences.get(reference, 0.0))
         self.layers.append(statistics)
         self.computations.append(chosen)
         if ends:
@@ -96,7 +104,7 @@ class _Recorder:
         )
         values = {name: one.of(stacked) for name, one in self.asked.items()}
         overflow = stacked.entropy.isnan() & (stacked.n_visible > 0)
-        return Recording(values, stacked.n_visible, overflow, tuple(self.computations), tokens)
+        return Recording(values, stacked.n_visible, overflow, tuple(self.computations), self.differences, tokens)
 
 
 @torch.inference_mode()
@@ -109,6 +117,7 @@ def record(
     tokenizer: "PreTrainedTokenizerBase | None" = None,
     position_ids: Int[Tensor, "batch query"] | None = None,
     mask: Bool[Tensor, "batch 1 query query"] | None = None,
+    check: bool = False,
 ) -> Recording:
     """The row statistics of every head on `input_ids`, without the logits.
 
@@ -116,18 +125,19 @@ def record(
     `probes.attention.statistics`, by default those of `cotlens entropy`. `tokens`, or a `tokenizer` to make them,
     label the result.
 
-    Where the same pass gives both (float32 on a CPU), attention's output comes with the statistics, equal to the
-    model's own up to rounding. What the model does behind its last attention is left out; of a model that runs its
-    layers more than once, the first run is measured.
+    Where the same pass gives both (float32, or half precision on a GPU), attention's output comes with the
+    statistics, equal to the model's own up to rounding. What the model does behind its last attention is left out;
+    of a model that runs its layers more than once, the first run is measured.
 
     Pad on the right: rows of real tokens never see what stands behind them, and rows of pads mean nothing.
     `mask` is True where a query sees a key; without it, the model's own causal mask holds.
+    `check` computes every layer a second time (`probes.attention.check`): a ValueError if the two differ.
     """
     if isinstance(model, LoadedModel):
         model, tokenizer = model.model, model.tokenizer if tokenizer is None and tokens is None else tokenizer
     ids = as_batch(input_ids)
     labels = token_labels(ids, tokens, tokenizer)
-    recorder = _Recorder(alone=True, statistics=_asked(statistics))
+    recorder = _Recorder(alone=True, statistics=_asked(statistics), check=check)
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
     if position_ids is not None:
         inputs["position_ids"] = position_ids

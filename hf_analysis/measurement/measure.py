@@ -61,7 +61,7 @@ class Measurer:
         if request.chat:
             self.context = replace(self.context, cue="")
         self.size = request.batch_size or (8 if model.device.type == "cuda" else 1)
-        self.recorder = BatchedRecorder(model, self.size, request.statistics)
+        self.recorder = BatchedRecorder(model, self.size, request.statistics, request.check)
         self._tokenised: dict[int, dict[str, Tokenised]] = {}  # until the problem is measured
 
     def begin(self, _: None = None) -> tuple[dict[str, Any], list[range]]:

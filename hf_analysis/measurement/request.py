@@ -41,6 +41,8 @@ class Request:
     """Whether every condition's question is put to the model as its chat template says."""
     thinking: bool | None = None
     """The switch of chat templates that have one."""
+    check: bool = False
+    """Whether a model's first forward pass is compared with slower computations."""
 
     def __post_init__(self) -> None:
         for name in self.conditions:

@@ -1,7 +1,7 @@
 """Which sentence reads which? Attention between the sentences of a trace, in every head, exact, without a pattern.
 
-One forward pass: each layer's mass on the sentences comes out of the same blocks of scores as its output
-(`probes.attention.groups`), averaged over the tokens of the reading sentence, so memory is sentences x sentences.
+One forward pass: each layer's mass on the sentences comes out of the same scores as its output
+(`probes.attention.computation.grouped_mass`), averaged over the tokens of the reading sentence.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ from torch import Tensor
 from hf_analysis.attention.intercept import AttentionCall, Enough, intercepting
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.traces.tokens import TraceTokens, Unit, group_of_token
-from probes.attention.groups import GroupMass, group_mass
+from probes.attention.computation import grouped_mass
+from probes.attention.groups import GroupMass, averaging
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,10 @@ def segmented_attention(
     found: list[list[tuple[Tensor, Tensor, Tensor | None]]] = []
 
     def look(call: AttentionCall) -> Tensor:
-        shared = call.query.dtype in (torch.float32, torch.float64) and not call.is_last
         units = torch.cat(groups, dim=1).to(call.query.device)
-        mass, output = group_mass(
+        mass, output = grouped_mass(
             call.query, call.key, call.scale, units, readers=None if per_token else units,
-            value=call.value if shared else None, mask=call.mask, bias=call.bias, softcap=call.softcap,
+            value=None if call.is_last else call.value, mask=call.mask, bias=call.bias, softcap=call.softcap,
             sinks=call.sinks,
         )  # fmt: skip
         found.append(_by_division(mass, groups, per_token))
@@ -82,8 +82,8 @@ def _by_division(
         units = slice(start, start + group.shape[1])
         start = units.stop
         if per_token:
-            averaging = (group / group.sum(0)).to(mass.mass).T  # [unit query]
-            whole, without = (averaging @ one[0, :, :, units] for one in mass)
+            weights = averaging(group.to(mass.mass.device), mass.mass.dtype)
+            whole, without = (weights @ one[0, :, :, units] for one in mass)
             result.append((whole.cpu(), without.cpu(), mass.mass[0, :, :, units].cpu()))
         else:
             whole, without = (one[0, :, units, units].cpu() for one in mass)

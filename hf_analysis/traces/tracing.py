@@ -127,5 +127,5 @@ def _facts(tokens: TraceTokens, written: list[dict[str, Any]]) -> dict[str, Any]
     n = len(tokens.ids)
     return {
         "forwarded_tokens": n, "unshared_tokens": n, "layout": "one trace at a time", "passages": [passage],
-        "paths": ["chunked: attention between sentences is summed block by block"],
+        "paths": ["groups: attention on sentences is summed without a pattern"],
     }  # fmt: skip

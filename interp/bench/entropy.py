@@ -9,8 +9,9 @@ eager           transformers' eager attention with `output_attentions`, reduced 
 transformerlens `run_with_cache` restricted to attention patterns, reduced to entropies
 
 Nobody computes logits but TransformerLens, which always does. All but the first also reduce to each head's
-minimum, [layer, head]. Memory is the process's peak resident size during a first pass. The usual ways take several
-times as long as the rest, so they have fewer rounds; of the longest text the first pass is the only one.
+minimum, [layer, head]. Memory is the peak during a first pass: the process's resident size, or what is allocated on
+a GPU. The usual ways take several times as long as the rest, so they have fewer rounds; of the longest text the first
+pass is the only one.
 """
 
 import copy
@@ -24,6 +25,7 @@ from torch import Tensor
 
 from hf_analysis.attention.recorder import record
 from hf_analysis.models.loading import LoadedModel, load_model
+from interp.bench import roofline
 from interp.bench.timing import Contender, bare, first_pass, ratio, rounds, with_threads
 from probes.attention.entropy import causal_visible, minimum, normalised_entropy, row_entropy
 from probes.attention.statistics import load_statistics
@@ -45,18 +47,23 @@ def run(
     repeats: int = 5,
     threads: int = 2,
     seed: int = 0,
+    device: str = "cpu",
 ) -> Iterator[dict[str, Any]]:
-    """One record per length and contender: seconds, ratios, peak memory, and whether the bars are met."""
+    """One record per length and contender: seconds, ratios, peak memory, and on a CPU whether the bars are met.
+
+    Then attention alone, beside what the device can do (`interp.bench.roofline`).
+    """
     with with_threads(threads):
-        loaded = load_model(model, device="cpu", dtype="float32")
+        loaded = load_model(model, device=device, dtype="float32" if device == "cpu" else "auto")
         generator = torch.Generator().manual_seed(seed)
         ours: dict[str, Contender] = {"bare": bare(loaded), "cotlens": _cotlens(loaded)}
         peers: dict[str, Contender] = {"eager": _eager(loaded), "transformerlens": _transformerlens(loaded)}
         for contender in (ours | peers).values():  # what a first call allocates for good is no part of the comparison
-            contender(torch.zeros(1, min(lengths), dtype=torch.long))
+            contender(torch.zeros(1, min(lengths), dtype=torch.long, device=loaded.device))
         for length in lengths:
             ids = torch.randint(loaded.model.config.vocab_size, (1, length), generator=generator)
-            yield from _one_length(ours, peers, ids, repeats)
+            yield from _one_length(ours, peers, ids.to(loaded.device), repeats)
+        yield from roofline.run(roofline.Heads.of(loaded), loaded.device, loaded.model.dtype, lengths)
 
 
 def _one_length(
@@ -69,10 +76,13 @@ def _one_length(
     peaks = {name: peak for name, (_, peak) in passes.items()}
     n_rounds = {name: repeats if name in ours else min(repeats, max(1, PEER_TOKENS // length)) for name in compared}
     times = {name: [seconds] for name, (seconds, _) in passes.items()} if long else rounds(compared, ids, n_rounds)
-    return [_record(name, length, times, peaks) for name in compared]
+    barred = ids.device.type == "cpu"
+    return [_record(name, length, times, peaks, barred) for name in compared]
 
 
-def _record(name: str, length: int, times: dict[str, list[float]], peaks: dict[str, int | None]) -> dict[str, Any]:
+def _record(
+    name: str, length: int, times: dict[str, list[float]], peaks: dict[str, int | None], barred: bool
+) -> dict[str, Any]:
     peak, bare_peak = peaks[name], peaks["bare"]
     result: dict[str, Any] = {
         "bench": "entropy",
@@ -84,7 +94,7 @@ def _record(name: str, length: int, times: dict[str, list[float]], peaks: dict[s
         "peak_bytes": peak,
         "peak_over_bare": None if peak is None or bare_peak is None else peak / bare_peak,
     }
-    if name == "cotlens":
+    if name == "cotlens" and barred:
         most, least = BARS.get(length, (None, None))
         result["meets_time_bar"] = None if most is None else result["over_bare"] <= most
         result["meets_eager_bar"] = None if least is None else result["eager_over_this"] >= least
@@ -120,7 +130,7 @@ def _transformerlens(loaded: LoadedModel) -> Contender:
         hub_name,
         hf_model=copy.deepcopy(loaded.model),
         tokenizer=loaded.tokenizer,
-        device="cpu",
+        device=str(loaded.device),
     )
 
     @torch.inference_mode()
@@ -132,4 +142,4 @@ def _transformerlens(loaded: LoadedModel) -> Contender:
 
 
 def _minima(pattern: Float[Tensor, "1 head query key"]) -> Float[Tensor, "1 head"]:
-    return minimum(normalised_entropy(row_entropy(pattern), causal_visible(pattern.shape[-1])))
+    return minimum(normalised_entropy(row_entropy(pattern), causal_visible(pattern.shape[-1], pattern.device)))

@@ -45,10 +45,18 @@ def rounds(contenders: dict[str, Contender], ids: Tensor, n_rounds: dict[str, in
         for name, contender in contenders.items():
             if round_ < n_rounds[name]:
                 gc.collect()
+                wait(ids)
                 start = time.perf_counter()
                 contender(ids)
+                wait(ids)
                 times[name].append(time.perf_counter() - start)
     return times
+
+
+def wait(tensor: Tensor) -> None:
+    """Returns when the GPU of `tensor`, if it is on one, has done what it was asked to."""
+    if tensor.device.type == "cuda":
+        torch.cuda.synchronize(tensor.device)
 
 
 def bare(loaded: LoadedModel) -> Contender:
@@ -62,7 +70,14 @@ def bare(loaded: LoadedModel) -> Contender:
 
 
 def first_pass(contender: Contender, ids: Tensor) -> tuple[float, int | None]:
-    """Seconds of one call, and on Linux its peak resident bytes: the kernel's high-water mark, reset before it."""
+    """Seconds of one call, and its peak bytes: on a GPU what was allocated there, on Linux what was resident.
+
+    The latter is the kernel's high-water mark, reset before the call.
+    """
+    if ids.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(ids.device)
+        (seconds,) = rounds({"": contender}, ids, {"": 1})[""]
+        return seconds, torch.cuda.max_memory_allocated(ids.device)
     status = Path("/proc/self/status")
     known = sys.platform == "linux" and status.exists()
     gc.collect()

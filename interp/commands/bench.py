@@ -24,6 +24,10 @@ class Bench:
     """Only short texts: of entropy, 256 and 1,024 tokens; of traces, 1,024."""
     threads: int | None = None
     """Threads for every contender; by default 1 for training and patching, 2 for the others."""
+    device: str = "cpu"
+    """Of entropy: cpu, cuda, cuda:1. On a GPU weights are bfloat16, and the bars, which are a CPU's, do not hold."""
+    model: str = "builtin"
+    """Of entropy: builtin, a directory, a .gguf file, or a hub id."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -31,9 +35,11 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(Bench, arguments, "bench")
     if options.threads is not None and options.threads < 1:
         raise ValueError(f"--threads must be at least 1, got {options.threads}")
+    if options.what != "entropy" and (options.device, options.model) != ("cpu", "builtin"):
+        raise ValueError(f"--device and --model are of cotlens bench entropy, not of {options.what}")
     records = []
     if options.what in ("entropy", "all"):
-        records += _entropy(options.threads or 2, options.quick)
+        records += _entropy(options)
     if options.what in ("train", "all"):
         records += _train(options.threads or 1)
     if options.what in ("lego", "all"):
@@ -48,13 +54,20 @@ def main(arguments: Sequence[str]) -> None:
         write_json(options.json, records)
 
 
-def _entropy(threads: int, quick: bool) -> list[dict]:
+def _entropy(options: Bench) -> list[dict]:
     from interp.bench import entropy
 
-    print(f"every statistic of every head, built-in model, batch 1, {threads} thread(s)", flush=True)
+    threads = options.threads or 2
+    place = f"{threads} thread(s)" if options.device == "cpu" else options.device
+    model = "built-in model" if options.model == "builtin" else options.model
+    print(f"every statistic of every head, {model}, batch 1, {place}", flush=True)
     records = []
-    lengths = entropy.SHORT if quick else entropy.LENGTHS
-    for record in _shown(entropy.run(lengths=lengths, threads=threads), records):
+    lengths = entropy.SHORT if options.quick else entropy.LENGTHS
+    found = entropy.run(options.model, lengths=lengths, threads=threads, device=options.device)
+    for record in _shown(found, records):
+        if record["bench"] == "roofline":
+            print(_roofline(record), flush=True)
+            continue
         memory, eager = record["peak_over_bare"], record["eager_over_this"]
         parts = [f"{record['seconds']:7.2f} s", f"{record['over_bare']:5.2f}x the bare forward"]
         if memory is not None:
@@ -65,6 +78,17 @@ def _entropy(threads: int, quick: bool) -> list[dict]:
         bars = f"  MISSED: {', '.join(missed)}" if missed else ""
         print(f"  T={record['tokens']:<5} {record['contender']:<16} {', '.join(parts)}{bars}", flush=True)
     return records
+
+
+def _roofline(record: dict) -> str:
+    if "contender" not in record:
+        speeds = (
+            f"{record['flops_per_second'] / 1e12:.3g} TFLOP/s and copies {record['bytes_per_second'] / 1e9:.3g} GB/s"
+        )
+        heads = f"{record['heads']} heads on {record['kv_heads']} of {record['d']} numbers"
+        return f"attention alone, {heads}, {record['dtype']} on {record['device']}; matrix products reach {speeds}"
+    ratios = f"{record['of_roof']:4.0%} of the roof, {record['over_sdpa']:.2f}x SDPA"
+    return f"  T={record['tokens']:<5} {record['contender']:<16} {1e3 * record['seconds']:9.2f} ms, {ratios}"
 
 
 def _train(threads: int) -> list[dict]:

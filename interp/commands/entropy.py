@@ -40,7 +40,7 @@ from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS, known_metrics
 from probes.base.atomic import read_json
 
-NOT_THE_RUN = ("out", "resume", "offline", "engine", "address", "actors", "actor_gpus")
+NOT_THE_RUN = ("out", "resume", "check", "offline", "engine", "address", "actors", "actor_gpus")
 """Options that say where and how to measure, not what."""
 METRICS_HELP = (
     "What is measured of every head, a statistic and how it is reduced over tokens: "
@@ -138,6 +138,9 @@ class Entropy:
     """With --engine ray: how many copies of the model measure at once."""
     actor_gpus: float = 0.0
     """With --engine ray: GPUs of each actor; a model is spread over them."""
+    check: bool = False
+    """Compute every layer of the first forward pass once more by a slower way, and stop if they differ: what a GPU's
+    kernel gives, against blocks of scores in float32; those, against the whole pattern in float64."""
     resume: bool = False
     """Go on with the run in that directory."""
 
@@ -167,6 +170,7 @@ def main(arguments: Sequence[str]) -> None:
     request = Request(
         problems, conditions, options.seed, options.keep_tokens, options.paper_mode, batch_size=options.batch_size,
         asked_metrics=asked, asked_scopes=scopes, decoding=decoding, chat=options.chat, thinking=options.thinking,
+        check=options.check,
     )  # fmt: skip
     measured = _measured_here(options, request) if options.engine == "local" else _measured_on_ray(options, request)
     identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": _threads(options)}
@@ -289,8 +293,11 @@ def _print(options: Entropy, found: Sequence[Effect]) -> None:
 
 
 def _print_set_aside(options: Entropy) -> None:
-    """What became of the texts that the model wrote, and which problems a scope or a condition is without."""
+    """What a check found, what became of the texts that the model wrote, and which problems are without a number."""
     found = read_json(options.out / "measurement.json")
+    for path in found["paths"]:
+        if path.startswith("checked"):
+            print(f"first forward pass {path}")
     for scope, n in found["set_aside"].items():
         print(f"scope {scope}: {n} problems set aside, whose conditions do not have the same tokens there")
     if "outcomes" in found:

@@ -5,44 +5,23 @@ bias, mask); it is reduced before the next one is computed, so memory is block x
 exponential gives entropy, sink and the product with the values alike. On a CPU that is about as fast as the fused
 attention it replaces (`cotlens bench entropy`).
 
-Key 1, the sink, is left out of every sum and added back in closed form (`with_first_key`): the entropy without it
-comes with all its digits, even where the sink has all but 1e-7 of the mass.
+Key 1, the sink, is left out of every sum and added back in closed form (`probes.attention.sums`).
 """
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from probes.attention.overflow import rows_of_overflow
 from probes.attention.row import RowStatistics
+from probes.attention.sums import UNSEEN, RowSums, n_visible_keys
 
 BLOCK_ROWS = 64  # queries per block: more compute scores that the causal mask hides, fewer starve the matrix products
 BLOCK_BYTES = 32 * 2**20  # of scores, at most; very long texts have smaller blocks
-UNSEEN = -1e30  # the score of a hidden key: finite, so that 0 * UNSEEN = 0
 LEAST = -80.0  # a score this far below its row's largest weighs 2e-35, as good as nothing; further down, exp is slow
-
-
-class WithFirstKey(NamedTuple):
-    """Rows of a softmax over all keys, from those over the others; see `with_first_key`."""
-
-    entropy: Float[Tensor, "*rows"]
-    first: Float[Tensor, "*rows"]  # mass on key 1
-    others: Float[Tensor, "*rows"]  # mass on all others
-
-
-def with_first_key(
-    entropy_others: Float[Tensor, "*rows"], lse_others: Float[Tensor, "*rows"], score_first: Float[Tensor, "*rows"]
-) -> WithFirstKey:
-    """H = (1 - p_1) H' - (1 - p_1) log(1 - p_1) - p_1 log p_1: nothing is divided by 1 - p_1, tiny in many heads."""
-    odds = lse_others - score_first  # log of (1 - p_1) / p_1
-    log_first, log_others = logsigmoid(-odds), logsigmoid(odds)
-    first, others = log_first.exp(), log_others.exp()
-    return WithFirstKey(others * (entropy_others - log_others) - first * log_first, first, others)
 
 
 def chunked_row_statistics(
@@ -82,32 +61,13 @@ def chunked_row_statistics(
         parts.append(sums)
         if output is not None:
             output.write(rows, weights)
-    sums = _Sums(*(torch.cat(part, dim=2) for part in zip(*parts)))
-    log_total = sums.total.log()
-    entropy_others = log_total - sums.score / sums.total
-    lse_others = sums.largest + log_total
-    entropy, first, others = with_first_key(entropy_others, lse_others, sums.first_score)
-    no_others = sums.largest < UNSEEN / 2
-    blind = no_others & (sums.first_score < UNSEEN / 2)
-    if spoiled is not None:
-        no_others, blind = no_others | spoiled, blind | spoiled
-    largest_other = others / sums.total
-    n_visible, n_without = _n_visible(mask, query, key)
-    statistics = RowStatistics(
-        entropy=entropy.masked_fill_(blind, torch.nan),
-        sink_mass=first.masked_fill(blind, torch.nan),
-        entropy_without_sink=entropy_others.masked_fill_(no_others, torch.nan),
-        n_visible=n_visible,
-        n_visible_without_sink=n_without,
-        top1_mass=torch.maximum(first, largest_other).masked_fill_(blind, torch.nan) if top1 else None,
-        top1_mass_without_sink=sums.total.reciprocal().masked_fill_(no_others, torch.nan) if top1 else None,
-    )
+    sums = RowSums(*(torch.cat(part, dim=2) for part in zip(*parts)))
+    statistics = sums.statistics(*n_visible_keys(mask, query, key), spoiled, top1)
     if output is None:
         return statistics, None
-    finished = output.normalised(first.masked_fill_(blind, 0), largest_other.masked_fill_(blind, 0))
+    finished = output.normalised(*sums.weights())
     if sinks is not None:
-        lse = torch.logaddexp(lse_others, sums.first_score)
-        finished *= torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
+        finished *= torch.sigmoid(sums.lse - sinks[:, None].to(finished.dtype))[..., None]
     return statistics, finished if spoiled is None else finished.masked_fill_(spoiled[..., None], torch.nan)
 
 
@@ -177,25 +137,16 @@ def _hiding(visible: Bool[Tensor, "#batch 1 block key"]) -> tuple[int, Float[Ten
     return n_seen, ~visible[..., :n_seen] * UNSEEN
 
 
-class _Sums(NamedTuple):
-    """What every row needs of its scores. All but `first_score` leave key 1 out."""
-
-    first_score: Float[Tensor, "batch head query"]
-    largest: Float[Tensor, "batch head query"]  # score; the sums below weigh with exp(score - largest)
-    total: Float[Tensor, "batch head query"]
-    score: Float[Tensor, "batch head query"]  # of score - largest
-
-
 def _summed(
     scores: Float[Tensor, "batch head block key"], spare: Float[Tensor, "cells"]
-) -> tuple[_Sums, Float[Tensor, "batch head block key"]]:
+) -> tuple[RowSums, Float[Tensor, "batch head block key"]]:
     """The sums of one block, and its weights, which are written to `spare`; the scores are overwritten."""
     first_score = scores[..., 0].clone()
     scores[..., 0] = UNSEEN
     largest = scores.amax(-1, keepdim=True)
     scores.sub_(largest).clamp_(min=LEAST)
     weights = torch.exp(scores, out=spare[: scores.numel()].view_as(scores))
-    return _Sums(first_score, largest.squeeze(-1), weights.sum(-1), scores.mul_(weights).sum(-1)), weights
+    return RowSums(first_score, largest.squeeze(-1), weights.sum(-1), scores.mul_(weights).sum(-1)), weights
 
 
 class Output:
@@ -245,16 +196,3 @@ def _batch_product(
     left = left.reshape(len(right), -1, left.shape[-1])
     torch.bmm(left, right, out=out.view(len(right), -1, right.shape[-1]))
     return out
-
-
-def _n_visible(
-    mask: Tensor | None, query: Tensor, key: Tensor
-) -> tuple[Int[Tensor, "batch 1 query"], Int[Tensor, "batch 1 query"]]:
-    """How many keys every query sees, with and without key 1."""
-    n_batch, n_queries, n_keys = query.shape[0], query.shape[2], key.shape[2]
-    if mask is not None:
-        n_visible = mask.sum(-1)
-        n_without = n_visible - mask[..., 0].long()
-        return n_visible.expand(n_batch, 1, -1), n_without.expand(n_batch, 1, -1)
-    n_visible = torch.arange(n_keys - n_queries + 1, n_keys + 1, device=query.device).expand(n_batch, 1, -1)
-    return n_visible, n_visible - 1

@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from probes.attention.chunked import with_first_key
 from probes.attention.row import RowStatistics
+from probes.attention.sums import with_first_key
 
 
 def fused_row_statistics(

@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from probes.attention.chunked import BLOCK_BYTES, LEAST, UNSEEN, Output, exact_dtype, score_blocks, with_first_key
+from probes.attention.chunked import BLOCK_BYTES, LEAST, Output, exact_dtype, score_blocks
+from probes.attention.sums import UNSEEN, RowSums
 
 BAND = 128
 """Keys that are multiplied at once with the columns of the groups among them."""
@@ -33,14 +34,11 @@ class GroupMass(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """The softmax of some queries: `weights` without key 1, and what makes them masses."""
+    """The softmax of some queries: weights exp(score - largest), zero for key 1, and what makes them masses."""
 
     rows: slice
     weights: Float[Tensor, "batch head query seen_key"]
-    first: Float[Tensor, "batch head query"]  # mass on key 1
-    whole: Float[Tensor, "batch head query"]  # times a weight: its share of all keys
-    without_sink: Float[Tensor, "batch head query"]  # times a weight: its share of all keys but key 1
-    lse: Float[Tensor, "batch head query"]
+    sums: RowSums
 
 
 def group_mass(
@@ -60,40 +58,50 @@ def group_mass(
     are learned scores of no key, which take mass from the product; the masses are over the keys. The other options
     are those of `score_blocks`: mask, bias, softcap, block_bytes.
     """
-    columns = groups.to(exact_dtype(query))
-    bands = _bands(columns)
-    averaging = None if readers is None else (readers / readers.sum(0)).to(columns).T  # [reader query]
-    n_rows = query.shape[2] if averaging is None else len(averaging)
-    found = columns.new_zeros(*query.shape[:2], n_rows, 2, groups.shape[1])
+    bands = _bands(groups.to(exact_dtype(query)))
+    weights = None if readers is None else averaging(readers, exact_dtype(query))
+    n_rows = query.shape[2] if weights is None else len(weights)
+    shape = (*query.shape[:2], n_rows, groups.shape[1])
+    found = GroupMass(*(query.new_zeros(shape, dtype=exact_dtype(query)) for _ in range(2)))
     output = _Product(query, value, sinks)
     for block in _blocks(query, key, scale, sinks, **options):
-        if averaging is None:
-            found[:, :, block.rows] = _by_query(block, columns, bands)
+        if weights is None:
+            part = with_first_key_in_groups(_group_sums(block.weights, bands, groups.shape[1]), groups, block.sums)
+            for whole, of_block in zip(found, part):
+                whole[:, :, block.rows] = of_block
         else:
-            among = averaging[:, block.rows].any(1).nonzero().flatten()
-            found.index_add_(2, among, _by_reader(block, averaging[among, block.rows], columns, bands))
+            among = weights[:, block.rows].any(1).nonzero().flatten()
+            for whole, of_block in zip(found, _by_reader(block, weights[among, block.rows], groups, bands)):
+                whole.index_add_(2, among, of_block)
         output.write(block)
-    return GroupMass(found[..., 0, :], found[..., 1, :]), output.finished()
+    return found, output.finished()
 
 
-def _by_query(block: _Block, columns: Tensor, bands: _Bands) -> Float[Tensor, "batch head query 2 group"]:
-    """The masses of a block's queries, with key 1 and without."""
-    sums = _group_sums(block.weights, bands, columns.shape[1])
-    whole = (sums * block.whole[..., None]).addcmul_(block.first[..., None], columns[0])
-    return torch.stack([whole, sums.mul_(block.without_sink[..., None])], 3)
+def averaging(readers: Bool[Tensor, "query reader"], dtype: torch.dtype) -> Float[Tensor, "reader query"]:
+    """What the mean over the queries of each reader multiplies them by."""
+    return (readers / readers.sum(0)).to(dtype).T
+
+
+def with_first_key_in_groups(
+    mass: Float[Tensor, "batch head query group"], groups: Bool[Tensor, "key group"], sums: RowSums
+) -> GroupMass:
+    """The mass on each group, from the sums over its keys but key 1 of exp(score - largest); they are overwritten."""
+    first, factor = sums.weights()
+    without = (mass / sums.total[..., None]).masked_fill_(sums.alone[..., None], 0)
+    return GroupMass(mass.mul_(factor[..., None]).addcmul_(first[..., None], groups[0].to(mass.dtype)), without)
 
 
 def _by_reader(
-    block: _Block, averaging: Float[Tensor, "reader query"], columns: Tensor, bands: _Bands
-) -> Float[Tensor, "batch head reader 2 group"]:
-    """What a block's queries add to the means of their readers, with key 1 and without."""
-    shares = torch.stack([block.whole, block.without_sink], 2)[:, :, None]  # [batch head 1 2 query]
-    left = (averaging[:, None] * shares).flatten(2, 3)  # [batch head reader*2 query]
+    block: _Block, weights: Float[Tensor, "reader query"], groups: Bool[Tensor, "key group"], bands: _Bands
+) -> GroupMass:
+    """What a block's queries add to the means of their readers: rows are averaged first, then keys are summed."""
+    first, factor = block.sums.weights()
+    without = block.sums.total.reciprocal().masked_fill_(block.sums.alone, 0)
+    left = (weights * torch.stack([factor, without], 2)[:, :, :, None]).flatten(2, 3)  # [batch head 2*reader query]
     means = torch.bmm(left.flatten(0, 1), block.weights.flatten(0, 1)).view(*left.shape[:3], -1)
-    sums = _group_sums(means, bands, columns.shape[1]).unflatten(2, (-1, 2))
-    first = (averaging * block.first[:, :, None]).sum(-1, keepdim=True)  # [batch head reader 1]
-    sums[:, :, :, 0].addcmul_(first, columns[0])
-    return sums
+    mass, mass_without = _group_sums(means, bands, groups.shape[1]).chunk(2, dim=2)
+    first = (weights * first[:, :, None]).sum(-1, keepdim=True)  # [batch head reader 1]
+    return GroupMass(mass.addcmul_(first, groups[0].to(mass.dtype)), mass_without)
 
 
 def _blocks(query: Tensor, key: Tensor, scale: float, sinks: Tensor | None, **options: Any) -> Iterator[_Block]:
@@ -107,19 +115,8 @@ def _blocks(query: Tensor, key: Tensor, scale: float, sinks: Tensor | None, **op
         scores[..., 0] = UNSEEN
         largest = scores.amax(-1, keepdim=True)
         weights = scores.sub_(largest).clamp_(min=LEAST).exp_()
-        largest, total = largest.squeeze(-1), weights.sum(-1)
-        lse_others = largest + total.log()
-        _, first, others = with_first_key(torch.zeros_like(total), lse_others, first_score)
-        alone = largest < UNSEEN / 2  # no key but key 1
-        blind = alone & (first_score < UNSEEN / 2)
-        yield _Block(
-            rows=rows,
-            weights=weights,
-            first=first.masked_fill_(blind, 0),
-            whole=(others / total).masked_fill_(blind, 0),
-            without_sink=total.reciprocal().masked_fill_(alone, 0),
-            lse=torch.logaddexp(lse_others, first_score),
-        )
+        sums = RowSums(first_score, largest.squeeze(-1), weights.sum(-1), score=torch.zeros_like(first_score))
+        yield _Block(rows, weights, sums)  # nobody asks for the entropy
 
 
 class _Product:
@@ -128,21 +125,21 @@ class _Product:
     def __init__(self, query: Tensor, value: Tensor | None, sinks: Tensor | None) -> None:
         self.output = None if value is None else Output(query, value)
         self.sinks = sinks
-        self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.parts: list[RowSums] = []
 
     def write(self, block: _Block) -> None:
         if self.output is not None:
             self.output.write(block.rows, block.weights)
-            self.parts.append((block.first, block.whole, block.lse))
+            self.parts.append(block.sums)
 
     def finished(self) -> Float[Tensor, "batch head query d_value"] | None:
         if self.output is None:
             return None
-        first, whole, lse = (torch.cat(part, dim=2) for part in zip(*self.parts))
-        product = self.output.normalised(first, whole)
+        sums = RowSums(*(torch.cat(part, dim=2) for part in zip(*self.parts)))
+        product = self.output.normalised(*sums.weights())
         if self.sinks is None:
             return product
-        return product * torch.sigmoid(lse - self.sinks[:, None].to(lse.dtype))[..., None]
+        return product * torch.sigmoid(sums.lse - self.sinks[:, None].to(product.dtype))[..., None]
 
 
 def _bands(columns: Float[Tensor, "key group"]) -> _Bands:

@@ -11,6 +11,7 @@ from interp.cli import main
 from interp.core.effects import read_effects
 from interp.core.verdict import OUTCOMES
 from probes import rows
+from probes.attention import computation
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +221,21 @@ def test_two_models_are_compared_on_any_text_and_metric(tiny_model, tmp_path):
     assert main(["entropy", *arguments, "--out", str(tmp_path / "y")]) == 0
     ((first, second),) = pairs(tmp_path / "y")
     assert second == f"against {first}"
+
+
+def test_a_check_is_told_and_a_difference_ends_the_run(tiny_model, tmp_path, capsys, monkeypatch):
+    words = ["entropy", "--model", str(tiny_model), "--conditions", "no_cot", "cot", "--limit", "1", "--check"]
+    assert main([*words, "--out", str(tmp_path / "x")]) == 0
+    assert "first forward pass checked: within " in (said := capsys.readouterr().out)
+    assert " of patterns in float64" in said
+    original = computation.chunked_row_statistics
+    monkeypatch.setattr(
+        computation, "chunked_row_statistics", lambda q, k, scale, **options: original(q, k, 1.2 * scale, **options)
+    )
+    assert main([*words, "--out", str(tmp_path / "y")]) == 2
+    assert "--check: layer 0, head " in (said := capsys.readouterr().err)
+    assert "from patterns in float64; report it" in " ".join(said.split())
+    assert not list((tmp_path / "y").glob("problems/*"))
 
 
 def test_each_of_two_models_has_its_own_revision(tiny_model, tmp_path, capsys):

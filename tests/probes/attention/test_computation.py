@@ -1,5 +1,6 @@
 """Fused and chunked row statistics against closed forms and a brute-force softmax in float64."""
 
+import importlib.util
 import math
 
 import pytest
@@ -282,8 +283,28 @@ class OnGpu(torch.Tensor):
 def test_on_a_gpu_the_fused_path_is_taken_where_it_is_exact():
     query, key = (tensor.as_subclass(OnGpu) for tensor in random_qk(9))
     assert choose_computation(query, key).name == "fused"
-    assert "rounded" in choose_computation(query.bfloat16(), key.bfloat16()).reason
     assert "causal" in choose_computation(query, key, mask=torch.ones(1, 1, 13, 13).bool().tril()).reason
+
+
+def test_on_a_gpu_half_precision_goes_to_the_kernel_and_else_to_blocks(monkeypatch):
+    query, key = (tensor.bfloat16().as_subclass(OnGpu) for tensor in random_qk(9))
+    mask = torch.ones(1, 1, 13, 13).bool().tril()
+    capability = (9, 0)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "triton" or None)
+    for options in ({}, {"mask": mask}, {"softcap": 30.0}, {"quantities": ("top1_mass",)}):
+        assert choose_computation(query, key, **options).name == "kernel"
+    assert choose_computation(query[:, :, :3].half(), key.half()).name == "kernel"
+    for options in ({"bias": torch.zeros(1, 1, 13, 13)}, {"sinks": torch.zeros(4)}):
+        assert choose_computation(query, key, **options).name == "chunked"
+    capability = (7, 5)
+    assert "8.0, this GPU has 7.5" in choose_computation(query, key).reason
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "triton is not installed" in choose_computation(query, key).reason
+    wide = torch.zeros(1, 1, 4, 320, dtype=torch.bfloat16).as_subclass(OnGpu)
+    assert "up to 256 numbers" in choose_computation(wide, wide).reason
+    monkeypatch.setenv("COTLENS_KERNEL", "0")
+    assert "COTLENS_KERNEL" in choose_computation(query, key).reason
 
 
 @given(shift=st.floats(-50, 50), seed=st.integers(0, 100))

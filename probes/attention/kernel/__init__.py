@@ -1,0 +1,1 @@
+"""Attention's output and its row statistics from one pass of a Triton kernel, for half precision on a GPU."""
