@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -141,7 +141,7 @@ class Launch:
 
         arguments = self.of_attention()
         with _launching(self.query):
-            attention_rows[self.n_blocks, self.query.shape[0] * self.query.shape[1]](**arguments)
+            cast(Any, attention_rows)[self.n_blocks, self.query.shape[0] * self.query.shape[1]](**arguments)
         first, largest, total, score = self.sums.unbind(0)
         sums = RowSums(first * math.log(2), largest * math.log(2), total, score * math.log(2))
         return sums, None if self.value is None else arguments["output"].transpose(1, 2)
@@ -153,7 +153,7 @@ class Launch:
         arguments = self.of_groups(groups)
         grid = (self.n_blocks, len(arguments["begins"]), self.query.shape[0] * self.query.shape[1])
         with _launching(self.query):
-            group_rows[grid](**arguments)
+            cast(Any, group_rows)[grid](**arguments)
         return arguments["mass"][..., : groups.shape[1]]
 
     def of_attention(self) -> dict[str, Any]:
