@@ -25,6 +25,7 @@ from probes import rows
 from probes.base.atomic import read_json
 from tests.golden import differences, processor, stored, summary
 from tests.smoke_runs import smoke_run as smoke_run_of
+from tests.tiers import slow_but
 from toy_models.parity.task import Parity
 from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, is_causal, load_tasks, register, task_class
 
@@ -190,6 +191,12 @@ def claim(request) -> Claim:
     return load_claims()[request.param]
 
 
+ONE_OF_EACH_PAPER = {claim.paper: claim.id for claim in load_claims().values()}.values()
+slow_but_one_of_each_paper = pytest.mark.parametrize(
+    "claim", slow_but(ONE_OF_EACH_PAPER, sorted(load_claims())), indirect=True, scope="module"
+)
+
+
 def test_a_claim_says_what_it_tests(claim):
     assert set(claim.presets) == set(claim.scale) == set(PRESETS) == {"smoke", "cpu", "paper"}
     assert len(claim.sentence) > 40
@@ -211,6 +218,7 @@ def test_parts_are_declared_before_rows_are_read(claim, preset):
     assert "{" not in filled(claim.finding, untested), "the finding must read truly where nothing was measured"
 
 
+@slow_but_one_of_each_paper
 def test_no_judge_errs_more_often_than_it_says(claim):
     first = next(one for one in load_claims().values() if one.parts is claim.parts)
     if first is not claim:
@@ -294,6 +302,7 @@ def test_the_verdict_follows_from_the_published_rows_alone(claim, smoke_run):
     assert claim.figures(table).keys() == {p.stem for p in (out / "figures").iterdir()}
 
 
+@slow_but_one_of_each_paper
 def test_a_lost_item_alone_is_measured_again_and_no_file_changes(claim, smoke_run, monkeypatch):
     out, record = smoke_run
     before, n_items = files(out), len(claim.items(claim.presets["smoke"]))
