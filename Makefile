@@ -21,6 +21,7 @@ test: style
 test-slow: .venv/installed
 	$(PYTEST) -m slow
 
+# pyright is also one of the slow tests: CI has it from there.
 lint: style
 	$(BIN)/pyright
 

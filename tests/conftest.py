@@ -68,7 +68,8 @@ LEFT_OUT = pytest.StashKey[int]()
 def pytest_deselected(items) -> None:
     """Counts them, and tells the process that the workers work for."""
     config = items[0].config
-    config.stash[LEFT_OUT] = sum(item.get_closest_marker("slow") is not None for item in items)
+    slow = sum(item.get_closest_marker("slow") is not None for item in items)
+    config.stash[LEFT_OUT] = config.stash.get(LEFT_OUT, 0) + slow
     if hasattr(config, "workeroutput"):
         config.workeroutput["left_out"] = config.stash[LEFT_OUT]
 

@@ -191,7 +191,15 @@ def claim(request) -> Claim:
     return load_claims()[request.param]
 
 
-ONE_OF_EACH_PAPER = {claim.paper: claim.id for claim in load_claims().values()}.values()
+LONG = {
+    "bogdan2025/attention-predicts-suppression", "huang2025/thm4.1", "li2024/thm1", "wang2025/fig3-right",
+    "wen2024/causal-sparsity", "wen2024/fig1b", "wen2024/fig2", "wen2024/fig4", "wen2024/fig5-size",
+}  # fmt: skip
+"""Smoke runs that take longest; what they go through, other claims of the paper go through too."""
+slow_if_long = pytest.mark.parametrize(
+    "claim", slow_but(load_claims().keys() - LONG, sorted(load_claims())), indirect=True, scope="module"
+)
+ONE_OF_EACH_PAPER = {claim.paper: claim.id for claim in load_claims().values() if claim.id not in LONG}.values()
 slow_but_one_of_each_paper = pytest.mark.parametrize(
     "claim", slow_but(ONE_OF_EACH_PAPER, sorted(load_claims())), indirect=True, scope="module"
 )
@@ -255,6 +263,7 @@ def files(directory) -> dict[str, bytes]:
     return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
 
 
+@slow_if_long
 def test_a_smoke_run_leaves_rows_verdicts_and_figures(claim, smoke_run):
     out, record = smoke_run
     table = rows.read(out / "rows.parquet")
@@ -280,6 +289,7 @@ def test_a_smoke_run_leaves_rows_verdicts_and_figures(claim, smoke_run):
         assert path.stat().st_size > 5000
 
 
+@slow_if_long
 def test_a_smoke_run_finds_what_it_found_before(claim, smoke_run):
     out, record = smoke_run
     entries, same = GOLDEN["claims"], GOLDEN["processor"] == processor()
@@ -290,6 +300,7 @@ def test_a_smoke_run_finds_what_it_found_before(claim, smoke_run):
     assert differences(found, entries[claim.id], same) == []
 
 
+@slow_if_long
 def test_the_verdict_follows_from_the_published_rows_alone(claim, smoke_run):
     out, record = smoke_run
     preset = claim.presets["smoke"]
