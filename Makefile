@@ -7,15 +7,21 @@ PACKAGES := probes toy_models hf_analysis interp
 # not seen by pytest-xdist 3.8 under pytest 9.2: its issue 1386.)
 export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint style docs wheel bench clean
+.PHONY: demo test test-slow lint style docs wheel bench clean
 
 demo: .venv/installed
 	$(BIN)/cotlens demo
 
-test: style
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# pyright is also one of the tests, so that it runs beside the others.
+# One of everything: a quarter of an hour. The rest of each kind (CONTRIBUTING.md says which) is marked slow.
+test: style
+	$(PYTEST) -m "not slow"
+
+test-slow: .venv/installed
+	$(PYTEST) -m slow
+
+# pyright is also one of the slow tests: CI has it from there.
 lint: style
 	$(BIN)/pyright
 

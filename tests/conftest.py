@@ -83,14 +83,34 @@ def pytest_collection_modifyitems(items) -> None:
     items.sort(key=lambda item: (place.get(item.path.stem, len(LONGEST)), item.path not in slow))
 
 
+LEFT_OUT = pytest.StashKey[int]()
+"""How many slow tests `-m "not slow"` has left out."""
+
+
+def pytest_deselected(items) -> None:
+    """Counts them, and tells the process that the workers work for."""
+    config = items[0].config
+    slow = sum(item.get_closest_marker("slow") is not None for item in items)
+    config.stash[LEFT_OUT] = config.stash.get(LEFT_OUT, 0) + slow
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = config.stash[LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_testnodedown(node) -> None:
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)  # each worker sees all tests
+
+
 def pytest_collection_finish() -> None:
     """Sets aside all that the imports left: the garbage collector would look at it again and again."""
     gc.freeze()
 
 
-def pytest_terminal_summary(terminalreporter) -> None:
-    """How many inputs the fuzz tests generated."""
+def pytest_terminal_summary(terminalreporter, config) -> None:
+    """How many inputs the fuzz tests generated, and how many slow tests were left out."""
     reports = terminalreporter.stats.get("passed", [])
     counts = [count for r in reports for name, (count,) in r.user_properties if name == "generated cases"]
     if counts:
         terminalreporter.write_line(f"fuzzing: {sum(counts):,} generated cases in {len(counts)} tests")
+    if left := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"left out: {left} slow tests; make test-slow runs them")

@@ -1,6 +1,6 @@
-"""Runs commands on a disk that is full, then on one that is read-only; needs a mount namespace of its own.
+"""Runs a command on a disk that is full, then on one that is read-only; needs a mount namespace of its own.
 
-`unshare --mount python -m tests.full_disk DIRECTORY MODEL` mounts a small disk at DIRECTORY, lets every command
+`unshare --mount python -m tests.full_disk DIRECTORY MODEL COMMAND` mounts a small disk at DIRECTORY, lets the command
 finish there once, and then makes it run again where it cannot write. Prints one JSON line for each attempt.
 """
 
@@ -44,37 +44,32 @@ def mount(disk: Path, *options: str) -> None:
     subprocess.run(["mount", *options, str(disk)], check=True)
 
 
-def run(disk: Path, model: str) -> None:
+def run(disk: Path, words: list[str]) -> None:
     mount(disk, "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs")
-    for name, words in commands(model).items():
-        report(name, "room", attempt([*words, str(disk / name / "first")]), {})
+    report(disk, "room", attempt([*words, str(disk / "first")]), {})
     before = contents(disk)
     filler = disk / "filler"
     filler.write_bytes(b"\0" * (shutil.disk_usage(disk).free - LEFT))
-    for name, words in commands(model).items():
-        report(name, "full", attempt([*words, str(disk / name / "second")]), before)
+    report(disk, "full", attempt([*words, str(disk / "second")]), before)
     filler.unlink()
-    for name, words in commands(model).items():
-        report(name, "room again", attempt([*words, str(disk / name / "second"), "--resume"]), before)
-    same = {name: data for name, data in _results(disk).items() if "/second/" in name}
-    first = {name.replace("/first/", "/second/"): data for name, data in _results(disk).items() if "/first/" in name}
-    print(json.dumps({"command": "all", "disk": "compared", "equal": same == first}), flush=True)
+    report(disk, "room again", attempt([*words, str(disk / "second"), "--resume"]), before)
+    print(
+        json.dumps({"disk": "compared", "equal": _results(disk / "first") == _results(disk / "second")}), flush=True
+    )
     mount(disk, "-o", "remount,ro")
-    before = contents(disk)
-    for name, words in commands(model).items():
-        report(name, "read-only", attempt([*words, str(disk / name / "third")]), before)
+    report(disk, "read-only", attempt([*words, str(disk / "third")]), contents(disk))
 
 
-def _results(disk: Path) -> dict[str, bytes]:
+def _results(run: Path) -> dict[str, bytes]:
     """All files but those that say how long it took."""
-    return {name: data for name, data in contents(disk).items() if not name.endswith("seconds.json")}
+    return {name: data for name, data in contents(run).items() if not name.endswith("seconds.json")}
 
 
-def report(name: str, disk: str, found: dict, before: dict[str, bytes]) -> None:
-    now = contents(Path(sys.argv[1]))
+def report(disk: Path, state: str, found: dict, before: dict[str, bytes]) -> None:
+    now = contents(disk)
     intact = all(now.get(file) == data for file, data in before.items())
-    print(json.dumps({"command": name, "disk": disk, **found, "intact": intact}), flush=True)
+    print(json.dumps({"disk": state, **found, "intact": intact}), flush=True)
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), sys.argv[2])
+    run(Path(sys.argv[1]), commands(sys.argv[2])[sys.argv[3]])

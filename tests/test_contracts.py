@@ -25,6 +25,7 @@ from probes import rows
 from probes.base.atomic import read_json
 from tests.golden import differences, processor, stored, summary
 from tests.smoke_runs import smoke_run as smoke_run_of
+from tests.tiers import slow_but
 from toy_models.parity.task import Parity
 from toy_models.task import TASKS, UNSUPERVISED, Batch, Task, is_causal, load_tasks, register, task_class
 
@@ -190,6 +191,20 @@ def claim(request) -> Claim:
     return load_claims()[request.param]
 
 
+LONG = {
+    "bogdan2025/attention-predicts-suppression", "huang2025/thm4.1", "li2024/thm1", "wang2025/fig3-right",
+    "wen2024/causal-sparsity", "wen2024/fig1b", "wen2024/fig2", "wen2024/fig4", "wen2024/fig5-size",
+}  # fmt: skip
+"""Smoke runs that take longest; what they go through, other claims of the paper go through too."""
+slow_if_long = pytest.mark.parametrize(
+    "claim", slow_but(load_claims().keys() - LONG, sorted(load_claims())), indirect=True, scope="module"
+)
+ONE_OF_EACH_PAPER = {claim.paper: claim.id for claim in load_claims().values() if claim.id not in LONG}.values()
+slow_but_one_of_each_paper = pytest.mark.parametrize(
+    "claim", slow_but(ONE_OF_EACH_PAPER, sorted(load_claims())), indirect=True, scope="module"
+)
+
+
 def test_a_claim_says_what_it_tests(claim):
     assert set(claim.presets) == set(claim.scale) == set(PRESETS) == {"smoke", "cpu", "paper"}
     assert len(claim.sentence) > 40
@@ -211,6 +226,7 @@ def test_parts_are_declared_before_rows_are_read(claim, preset):
     assert "{" not in filled(claim.finding, untested), "the finding must read truly where nothing was measured"
 
 
+@slow_but_one_of_each_paper
 def test_no_judge_errs_more_often_than_it_says(claim):
     first = next(one for one in load_claims().values() if one.parts is claim.parts)
     if first is not claim:
@@ -247,6 +263,7 @@ def files(directory) -> dict[str, bytes]:
     return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
 
 
+@slow_if_long
 def test_a_smoke_run_leaves_rows_verdicts_and_figures(claim, smoke_run):
     out, record = smoke_run
     table = rows.read(out / "rows.parquet")
@@ -272,6 +289,7 @@ def test_a_smoke_run_leaves_rows_verdicts_and_figures(claim, smoke_run):
         assert path.stat().st_size > 5000
 
 
+@slow_if_long
 def test_a_smoke_run_finds_what_it_found_before(claim, smoke_run):
     out, record = smoke_run
     entries, same = GOLDEN["claims"], GOLDEN["processor"] == processor()
@@ -282,6 +300,7 @@ def test_a_smoke_run_finds_what_it_found_before(claim, smoke_run):
     assert differences(found, entries[claim.id], same) == []
 
 
+@slow_if_long
 def test_the_verdict_follows_from_the_published_rows_alone(claim, smoke_run):
     out, record = smoke_run
     preset = claim.presets["smoke"]
@@ -294,6 +313,7 @@ def test_the_verdict_follows_from_the_published_rows_alone(claim, smoke_run):
     assert claim.figures(table).keys() == {p.stem for p in (out / "figures").iterdir()}
 
 
+@slow_but_one_of_each_paper
 def test_a_lost_item_alone_is_measured_again_and_no_file_changes(claim, smoke_run, monkeypatch):
     out, record = smoke_run
     before, n_items = files(out), len(claim.items(claim.presets["smoke"]))

@@ -158,6 +158,7 @@ def site(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_site_has_a_page_for_every_claim_and_paper(site):
     from interp.core.claim import load_claims
 
@@ -167,6 +168,7 @@ def test_the_site_has_a_page_for_every_claim_and_paper(site):
         assert (site / "claims" / claim.paper / "index.html").is_file()
 
 
+@pytest.mark.slow
 def test_no_page_loads_anything_from_elsewhere_and_every_local_link_leads_somewhere(site):
     loads = re.compile(
         r"<(?:script|img|iframe|source)[^>]+src=[\"']?(https?:)?//|<link[^>]+href=[\"']?(?:https?:)?//"
@@ -182,6 +184,7 @@ def test_no_page_loads_anything_from_elsewhere_and_every_local_link_leads_somewh
                 assert (page.parent / unquote(target)).exists(), f"{page.relative_to(site)} links to {target}"
 
 
+@pytest.mark.slow
 def test_what_is_made_from_the_code_names_all_of_it(site):
     from probes.rows import COLUMNS
 

@@ -11,8 +11,11 @@ import pandas as pd
 import pytest
 from safetensors import safe_open
 
-KILLS = {"train": 10, "entropy": 10, "claims": 10, "trace": 2}
-"""Of each command; a trace is written by the same code as an entropy run, but summarised by its own."""
+from tests.tiers import slow_but
+
+FEW = {"train": 2, "entropy": 2, "claims": 2, "trace": 1}
+MANY = {"train": 10, "entropy": 10, "claims": 10, "trace": 2}
+"""Kills of each command; a trace is written by the same code as an entropy run, but summarised by its own."""
 HERE = Path(__file__).parent
 
 
@@ -98,9 +101,9 @@ def finals(directory: Path) -> dict[str, Path]:
     return {str(path.relative_to(directory)): path for path in files if not path.name.endswith(passing)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KILLS)
-def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(name, zygote, tiny_model, tmp_path):
+@pytest.mark.parametrize("kills_of", slow_but(FEW.items(), [*FEW.items(), *MANY.items()]), ids=str)
+def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(kills_of, zygote, tiny_model, tmp_path):
+    name, n_kills = kills_of
     words = commands(tiny_model)[name]
     whole = tmp_path / "whole"
     first = zygote.run([*words, "--out", str(whole)])
@@ -108,7 +111,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(name, z
     expected = {file: path.read_bytes() for file, path in finals(whole).items()}
     moments = random.Random(name)
     kills = run = 0
-    while kills < KILLS[name]:
+    while kills < n_kills:
         out, run = tmp_path / str(run), run + 1
         begun: list[str] = []
         status = None
@@ -121,7 +124,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(name, z
             begun = ["--resume"] if out.exists() else []
             for path in finals(out).values():
                 check_whole(path)
-            if kills >= KILLS[name] and status != 0:
+            if kills >= n_kills and status != 0:
                 done = zygote.run([*words, "--out", str(out), *begun])
                 status = done["status"]
                 assert status == 0, done["said"]
@@ -129,7 +132,6 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(name, z
         assert not [path for path in out.rglob("*") if path.name.endswith(".tmp")]
 
 
-@pytest.mark.slow
 def test_workers_do_not_outlive_a_killed_run_which_then_ends_with_the_same_rows(zygote, tmp_path):
     words = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--out"]
     assert zygote.run([*words, str(tmp_path / "whole"), "--workers", "1"])["status"] == 0

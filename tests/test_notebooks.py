@@ -11,6 +11,7 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
 from tests.smoke_runs import smoke_run
+from tests.tiers import slow_but
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 EXPECTED = {
@@ -71,8 +72,7 @@ def test_a_committed_notebook_shows_its_outputs_and_nothing_of_the_machine(path)
     assert not any(cell.metadata for cell in notebook.cells), "strip timestamps and other metadata"
 
 
-@pytest.mark.slow
-@each
+@pytest.mark.parametrize("path", slow_but(NOTEBOOKS[:2], NOTEBOOKS), ids=lambda path: path.stem)
 def test_a_notebook_runs_from_start_to_end(path, tmp_path, tmp_path_factory):
     for claim in REUSED.get(path.stem, ()):
         smoke_run(claim, tmp_path_factory, tmp_path / "runs" / claim.replace("/", "-"))

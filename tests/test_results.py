@@ -10,19 +10,26 @@ from interp.core.published import all_published, claim_of, differences, judged_a
 from interp.core.severity import read_severity
 from interp.report.ledger_card import BY_HAND, IN_SHORT, dataset_card, headlines, in_short, with_findings
 from interp.report.ledger_pages import claim_page
+from tests.tiers import slow_but
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PUBLISHED = list(all_published(RESULTS))
 LIMIT = 40e6
 """Bytes that all results may take."""
+ONE_OF_EACH_PAPER = {one.record.claim.split("/")[0]: one for one in PUBLISHED}.values()
+claim_id = lambda one: one.record.claim  # noqa: E731
+slow_but_one_of_each_paper = pytest.mark.parametrize(
+    "published", slow_but(ONE_OF_EACH_PAPER, PUBLISHED), ids=claim_id, indirect=True, scope="module"
+)
 
 
-@pytest.fixture(params=PUBLISHED, ids=lambda one: one.record.claim, scope="module")
+@pytest.fixture(params=PUBLISHED, ids=claim_id, scope="module")
 def published(request):
     return request.param
 
 
+@slow_but_one_of_each_paper
 def test_the_rows_give_the_published_judgement(published):
     again = judged_again(claim_of(published), published, RESULTS)
     assert differences(published, again.judgement.verdicts) == []
@@ -37,10 +44,15 @@ def test_a_run_has_as_many_seeds_as_its_judge_was_simulated_with(published):
     assert getattr(ran, "seeds", None) == getattr(preset, "seeds", None)
 
 
-def test_the_rows_give_the_published_figures_and_page(published):
+@slow_but_one_of_each_paper
+def test_the_rows_give_the_published_figures(published):
     claim = claim_of(published)
     drawn = {file.stem for file in (published.directory / "figures").iterdir()}
     assert claim.figures(published.rows()).keys() == drawn
+
+
+def test_the_page_is_that_of_the_published_result(published):
+    claim = claim_of(published)
     assert (published.directory / "README.md").read_text(encoding="utf-8") == claim_page(claim, published)
 
 

@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow  # make lint
 def test_pyright_finds_nothing():
     done = subprocess.run(
         [sys.executable, "-m", "pyright"], cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False

@@ -9,6 +9,7 @@ from interp.cli import main
 from interp.commands.train import _options
 from interp.core.training_runs import load_run
 from probes import rows
+from tests.tiers import slow_but
 from toy_models.engine.evaluation import teacher_forced_logits
 from toy_models.engine.forward import HookedForward
 from toy_models.engine.recipe import load_recipes, train_task
@@ -52,6 +53,10 @@ TINY = {
     "incontext_cot theory": ["--d-x", "12", "--n-testing", "4", *INCONTEXT, "--iterations", "40", "--rows", "6"],
     "incontext_tokens decoder": [*INCONTEXT, *DECODER],
 }  # fmt: skip
+ONE_OF_EACH_KIND = ("parity decoder", "lego bare", "kfold encoder", "incontext_cot theory")
+slow_but_one_of_each_kind = pytest.mark.parametrize(
+    "trained", slow_but(ONE_OF_EACH_KIND, TINY), indirect=True, scope="module"
+)
 SOLVED = {"tree_parity theory", "kfold theory", "incontext_cot theory"}
 """What the tiny run learns too: the theorems need a few updates alone."""
 
@@ -104,6 +109,8 @@ def test_a_run_is_left_with_rows_weights_and_figures(trained):
         assert table[table["metric"] == "test_accuracy"]["value"].item() == 1
 
 
+@slow_but_one_of_each_kind
+@pytest.mark.usefixtures("drawn")
 def test_a_resumed_run_has_the_same_bits(trained, tmp_path):
     """From one that was killed before its rows were written, and (one recipe) from a finished run."""
     name, command, out = trained
@@ -128,6 +135,8 @@ def test_the_loaded_model_is_the_trained_one(trained):
     assert not run.model.training
 
 
+@slow_but_one_of_each_kind
+@pytest.mark.usefixtures("drawn")
 def test_a_run_is_probed(trained, tmp_path, capsys):
     name, _, out = trained
     probed = tmp_path / "probe"

@@ -17,6 +17,7 @@ from probes import rows
 from tests.interp.core.test_protocol import PART, Size, a_claim
 
 CLAIM = "somebody2020/fig1"
+pytestmark = pytest.mark.usefixtures("drawn")
 
 
 def drawn(table: pd.DataFrame):

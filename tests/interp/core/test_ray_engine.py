@@ -89,7 +89,6 @@ def same_files(first: Path, second: Path, *names: str) -> None:
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
 
 
-@pytest.mark.slow
 def test_a_killed_worker_costs_its_item_only_and_rows_are_the_same(address, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     assert main([*CLAIM, "--workers", "1", "--out", str(here)]) == 0

@@ -100,7 +100,7 @@ def test_progress_names_the_items_and_counts_over_all_claims(claim, tiny, tmp_pa
     assert ["[5/6, about" in said[0], "[6/6, about 0 s left]" in said[1]] == [True, True]
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_two_workers_give_the_same_files_as_one(claim, tiny, tmp_path):
     for workers in (1, 2):
         run_claim(claim, "smoke", tmp_path / str(workers), preset=tiny, workers=workers)
