@@ -1,6 +1,7 @@
 """Killed anywhere, resumed: the same bits. SIGKILL at random moments of `train`, `entropy`, `trace`, `claims run`."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 from safetensors import safe_open
 
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process cannot fork on this system")
 KILLS = {"train": 10, "entropy": 10, "claims": 10, "trace": 2}
 """Of each command; a trace is written by the same code as an entropy run, but summarised by its own."""
 HERE = Path(__file__).parent
