@@ -189,6 +189,7 @@ def test_no_page_loads_anything_from_elsewhere_and_every_local_link_leads_somewh
 def test_the_note_is_printed_and_begins_with_its_limits(site):
     sheets = (site / "note.pdf").read_bytes()
     assert sheets.startswith(b"%PDF")
+    assert b"file:" not in sheets, "a link into somebody's directories"
     assert 4 <= len(re.findall(rb"/Type /Page\b", sheets)) <= 6
     assert 'href="note.pdf"' in (site / "note.html").read_text(encoding="utf-8")
     headings = re.findall(r"(?m)^## (.+)$", (ROOT / "docs" / "note.md").read_text(encoding="utf-8"))
@@ -205,6 +206,7 @@ def test_without_a_browser_the_build_says_so_in_one_line(tmp_path, monkeypatch, 
 
 def test_a_browser_that_fails_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(printed, "CHROMIUM", sys.executable)  # it knows no such options
+    (tmp_path / "note.html").touch()
     with pytest.raises(ValueError, match="did not print"):
         printed.print_page(tmp_path / "note.html", tmp_path / "note.pdf")
 

@@ -1,5 +1,6 @@
 """How does a page of the site become a PDF? The Chromium of this machine prints it; nothing is fetched."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ ARGUMENTS = ("--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in
 """It opens our own files alone, and asks nobody anything. Root, as in a container, gets no sandbox."""
 LONGEST = 120
 """Seconds until a browser that prints nothing is given up."""
+INTO_SITE = re.compile(r"""(<a\b[^>]*?) href="(?!https?:|#)[^"]*\"""")
+"""A link to another page: in print it would lead into the directories of whoever printed it."""
 
 
 def print_page(page: Path, out: Path) -> None:
@@ -20,13 +23,21 @@ def print_page(page: Path, out: Path) -> None:
     if CHROMIUM is None:
         print(f"{out.name} is not made: it needs chromium (on Debian: apt-get install chromium)", file=sys.stderr)
         return
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # apart from a browser that is open
-        options = (f"--user-data-dir={profile}", "--disable-gpu", "--no-pdf-header-footer", f"--print-to-pdf={out}")
-        command = [CHROMIUM, "--headless", *ARGUMENTS, *options, page.as_uri()]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise ValueError(f"{CHROMIUM} did not print {page} within {LONGEST} s") from error
+    sheet = page.with_name(f".{page.stem}.printed.html")  # beside it, where its style sheets and pictures are
+    sheet.write_text(INTO_SITE.sub(r"\1", page.read_text(encoding="utf-8")), encoding="utf-8")
+    try:
+        done = _printing(CHROMIUM, sheet, out)
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"{CHROMIUM} did not print {page} within {LONGEST} s") from error
+    finally:
+        sheet.unlink()
     if done.returncode or not out.is_file():
         said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise ValueError(f"{CHROMIUM} did not print {page}: {said}")
+
+
+def _printing(browser: str, sheet: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # apart from a browser that is open
+        options = (f"--user-data-dir={profile}", "--disable-gpu", "--no-pdf-header-footer", f"--print-to-pdf={out}")
+        command = [browser, "--headless", *ARGUMENTS, *options, sheet.as_uri()]
+        return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
