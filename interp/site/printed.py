@@ -12,7 +12,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 QUIET = ("background-networking", "component-update", "sync", "default-apps", "extensions")
 ARGUMENTS = ("--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET))
 """It opens our own files alone, and asks nobody anything. Root, as in a container, gets no sandbox."""
-LONGEST = 120
+LONGEST = 600
 """Seconds until a browser that prints nothing is given up."""
 INTO_SITE = re.compile(r"""(<a\b[^>]*?) href="(?!https?:|#)[^"]*\"""")
 """A link to another page: in print it would lead into the directories of whoever printed it."""
