@@ -29,12 +29,13 @@ style: .venv/installed
 	$(BIN)/ruff check $(PACKAGES) tests examples docs/site
 	$(BIN)/ruff format --check $(PACKAGES) tests examples docs/site
 
-# The site, in site/; a warning is an error, and nothing is fetched. Material's notice of its own end (May 2027) is off.
+# The site, in site/, and its note as PDF; a warning is an error, and nothing is fetched. Material's notice of its own end (May 2027) is off.
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
 
+# Wheel and sdist, in dist/.
 wheel: .venv/installed
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python -m hatchling build --directory dist
 
 bench: .venv/installed
 	$(BIN)/cotlens bench all --json benchmarks/latest.json

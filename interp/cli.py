@@ -91,6 +91,8 @@ def _nobody_reads() -> bool:
     """Whether standard output is a pipe without a reader; then nothing more goes there, not even on exit."""
     import select
 
+    if not hasattr(select, "poll"):  # Windows: nobody can tell
+        return False
     pipe = select.poll()
     try:
         pipe.register(sys.stdout.fileno(), 0)  # errors are told unasked

@@ -1,7 +1,10 @@
-"""Does the wheel hold all that the packages need, and does the version stand in one place?"""
+"""Does the wheel hold all that the packages need, does it work away from the checkout, is there one version?"""
 
+import os
 import re
 import subprocess
+import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -15,6 +18,25 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 PACKAGES = ("probes", "toy_models", "hf_analysis", "interp")
 SMALL = 5e6
 """Bytes that the wheel stays below: no results, no tests, no pictures."""
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from interp.cli import main
+
+SIZES = "--n 6 --k 2 --d-model 8 --budget 128 --eval-every 64 --batch-size 64 --n-validation 8 --n-test 8"
+COMMANDS = (
+    "--version", "doctor --offline", "claims list", "claims show wen2024/fig6",
+    f"train parity {SIZES} --out run", "report run --out report.html",
+)
+for command in COMMANDS:
+    assert main(command.split()) == 0, command
+assert main(["claims", "judge", "all"]) == 2
+loaded = [module for name, module in sys.modules.items() if name.split(".")[0] in PACKAGES]
+strangers = [module for module in loaded if not Path(module.__file__).is_relative_to(Path(PLACE))]
+assert len(loaded) > 100, loaded
+assert not strangers, strangers
+"""
+"""What somebody without the repository does first; every module must come from the place where the wheel was put."""
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +63,43 @@ def test_the_wheel_holds_every_file_of_the_packages_and_no_other(wheel):
 def test_the_wheel_installs_the_command(wheel):
     (entry,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     assert "cotlens = interp.cli:main" in wheel.read(entry).decode()
+
+
+def test_the_wheel_works_away_from_the_checkout(wheel, tmp_path):
+    place, desk = tmp_path / "place", tmp_path / "desk"
+    desk.mkdir()
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.run([*pip, "--target", place, str(wheel.filename)], check=True)
+    program = ELSEWHERE.replace("PACKAGES", repr(PACKAGES)).replace("PLACE", repr(str(place)))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=desk,
+        env={**os.environ, "PYTHONPATH": str(place), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"cotlens {PROJECT['version']}\n")
+    assert "no published results in results/" in done.stdout
+    assert done.stderr.strip() == "cotlens: results holds no published claim"
+    assert sorted(file.name for file in desk.iterdir()) == ["report.html", "run"]
+    assert (place / "bin" / "cotlens").is_file() or (place / "Scripts" / "cotlens.exe").is_file()
+
+
+def test_the_sdist_builds_the_same_wheel(wheel, tmp_path):
+    """It holds the tests and the results as well, so that whoever has it can check all of it."""
+    backend = pytest.importorskip("hatchling.build", reason="hatchling is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        with tarfile.open(tmp_path / backend.build_sdist(str(tmp_path))) as archive:
+            archive.extractall(tmp_path, filter="data")
+        (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
+        patch.chdir(unpacked)
+        again = zipfile.ZipFile(tmp_path / backend.build_wheel(str(tmp_path)))
+    contents = lambda built: {file.filename: file.CRC for file in built.infolist()}  # noqa: E731
+    assert contents(again) == contents(wheel)
+    assert {"tests", "results", "docs", "notebooks", "constraints.txt", "Makefile"} <= set(os.listdir(unpacked))
 
 
 def test_the_version_stands_in_one_place():

@@ -9,6 +9,7 @@ import linecache
 import logging
 import re
 import runpy
+import sys
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -18,6 +19,8 @@ import pytest
 import hf_analysis
 from hf_analysis.models import loading
 from interp.cli import COMMANDS, main
+from interp.site import printed
+from tests.interp.report.browsing import needs_chromium
 from tests.interp.site.pages import KINDS, PAGES, ROOT, blocks, commands
 
 TINY = [
@@ -182,6 +185,40 @@ def test_no_page_loads_anything_from_elsewhere_and_every_local_link_leads_somewh
         for target in set(targets.findall(text)):
             if not re.match(r"[a-z]+:|//", target):
                 assert (page.parent / unquote(target)).exists(), f"{page.relative_to(site)} links to {target}"
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_the_note_is_printed_and_begins_with_its_limits(site):
+    sheets = (site / "note.pdf").read_bytes()
+    assert sheets.startswith(b"%PDF")
+    assert b"file:" not in sheets, "a link into somebody's directories"
+    assert 4 <= len(re.findall(rb"/Type /Page\b", sheets)) <= 6
+    assert 'href="note.pdf"' in (site / "note.html").read_text(encoding="utf-8")
+    headings = re.findall(r"(?m)^## (.+)$", (ROOT / "docs" / "note.md").read_text(encoding="utf-8"))
+    assert headings[0] == "Limits, first"
+
+
+def test_without_a_browser_the_build_says_so_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(printed, "CHROMIUM", None)
+    printed.print_page(tmp_path / "note.html", tmp_path / "note.pdf")
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "note.pdf is not made: it needs chromium" in said
+
+
+def test_a_browser_that_fails_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(printed, "CHROMIUM", sys.executable)  # it knows no such options
+    (tmp_path / "note.html").touch()
+    with pytest.raises(ValueError, match="did not print"):
+        printed.print_page(tmp_path / "note.html", tmp_path / "note.pdf")
+
+
+def test_pictures_show_what_is_published():
+    screenshots = runpy.run_path(str(ROOT / "docs" / "site" / "screenshots.py"))
+    for name, now in screenshots["shown"]().items():
+        then = screenshots["kept"](screenshots["IMAGES"] / name)
+        assert then == now, f"docs/images/{name} is out of date: python docs/site/screenshots.py --images"
 
 
 @pytest.mark.slow

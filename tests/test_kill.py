@@ -1,6 +1,7 @@
 """Killed anywhere, resumed: the same bits. SIGKILL at random moments of `train`, `entropy`, `trace`, `claims run`."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from safetensors import safe_open
 
 from tests.tiers import slow_but
 
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process cannot fork on this system")
 FEW = {"train": 2, "entropy": 2, "claims": 2, "trace": 1}
 MANY = {"train": 10, "entropy": 10, "claims": 10, "trace": 2}
 """Kills of each command; a trace is written by the same code as an entropy run, but summarised by its own."""

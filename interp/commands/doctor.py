@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from interp.cli import parse
+from interp.site.printed import CHROMIUM
 
 Kind = Literal["ok", "missing", "optional", "note"]
 MARKS: dict[Kind, str] = {"ok": "ok", "missing": "MISSING", "optional": "absent", "note": ""}
@@ -69,8 +70,8 @@ def findings(offline: bool) -> Iterator[Finding]:
     for name, purpose in EXTRAS.items():
         found = _version(name)
         yield Finding("ok" if found else "optional", name, found or purpose)
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    yield Finding("ok" if browser else "optional", "chromium", browser or "tests of the report skip what needs it")
+    without = "the site is built without the note's PDF, tests of the report skip what needs it"
+    yield Finding("ok" if CHROMIUM else "optional", "chromium", CHROMIUM or without)
     if not offline:
         yield _hub()
 

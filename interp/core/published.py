@@ -118,7 +118,10 @@ def read_published(claim_id: str, results: Path = RESULTS) -> Published:
     """What `results` holds of a claim; a ValueError says what is missing."""
     directory = results / claim_id
     if not (directory / "judgement.json").is_file():
-        raise ValueError(f"{results} holds nothing of {claim_id}; cotlens claims run {claim_id} --record enters it")
+        raise ValueError(
+            f"{results} holds nothing of {claim_id}; --results says where the repository's results are, and "
+            f"cotlens claims run {claim_id} --record enters your own"
+        )
     try:
         record = Record.read(read_json(directory / "judgement.json"))
         provenance = read_json(directory / "provenance.json")

@@ -10,11 +10,14 @@ from mkdocs.structure.pages import Page
 
 from interp.site import claims, reference
 from interp.site.numbers import with_numbers, without_marks
+from interp.site.printed import CHROMIUM, print_page
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 COPIED = {"changes.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
 """Pages of the site that are files of the repository's top."""
+NOTE = "note"
+"""The page that is also printed, as PDF."""
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 
 
@@ -48,6 +51,19 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Present numbers, and links into the repository as links within the site."""
     text = without_marks(with_numbers(markdown, RESULTS))
     return LINK.sub(lambda match: within_site(match["target"], page.file.src_uri) + (match["anchor"] or ""), text)
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """The note says where its PDF is, if there will be one."""
+    if page.file.src_uri != f"{NOTE}.md" or CHROMIUM is None:
+        return html
+    return html.replace("</h1>", f'</h1>\n<p class="as-pdf"><a href="{NOTE}.pdf">as PDF</a></p>', 1)
+
+
+def on_post_build(config: Any) -> None:
+    """Prints the note."""
+    site = Path(config.site_dir)
+    print_page(site / f"{NOTE}.html", site / f"{NOTE}.pdf")
 
 
 def within_site(target: str, page: str) -> str:

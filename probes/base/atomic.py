@@ -22,9 +22,10 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
         yield temporary
-        _sync(temporary)
+        _sync(temporary, os.O_RDWR)  # Windows syncs only what is open for writing
         os.replace(temporary, path)
-        _sync(path.parent)
+        if hasattr(os, "O_DIRECTORY"):  # Windows opens no directory, and keeps the rename by itself
+            _sync(path.parent, os.O_RDONLY)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -45,7 +46,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -67,8 +68,8 @@ def remove_leftovers(directory: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def _sync(path: Path, mode: int) -> None:
+    descriptor = os.open(path, mode)
     try:
         os.fsync(descriptor)
     finally:

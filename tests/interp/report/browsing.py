@@ -1,16 +1,14 @@
 """What tests in a real browser share."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from interp.site.printed import CHROMIUM
+
 ARTIFACTS = Path(__file__).parents[3] / "artifacts"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUIET = ("background-networking", "component-update", "sync", "default-apps", "extensions")
-ARGUMENTS = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
 
 

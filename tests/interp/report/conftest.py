@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from interp.report import write_report
-from tests.interp.report.browsing import ARGUMENTS, CHROMIUM, REMEMBER, opening, restored
+from interp.site.printed import ARGUMENTS, CHROMIUM
+from tests.interp.report.browsing import REMEMBER, opening, restored
 from tests.interp.report.synthetic import entropy_run, toy_run
 
 

@@ -1,7 +1,5 @@
 """The lock: held by one, and only while that one lives."""
 
-import os
-import signal
 import subprocess
 import sys
 
@@ -39,7 +37,7 @@ def test_the_lock_of_a_killed_process_does_not_block(tmp_path):
         assert other.stdout.readline() == "locked\n"
         with pytest.raises(ValueError, match=r"another process"), locked(file, wait=False):
             pytest.fail("entered")
-        os.kill(other.pid, signal.SIGKILL)
+        other.kill()
         other.wait()
     assert file.exists()
     with locked(file, wait=False):
