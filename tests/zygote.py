@@ -94,3 +94,4 @@ if __name__ == "__main__":
     load_tasks()
     for line in sys.stdin:
         print(json.dumps(carried_out(**json.loads(line))), flush=True)
+    os._exit(0)  # to take the interpreter down properly takes seconds

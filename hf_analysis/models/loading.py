@@ -4,7 +4,7 @@ Weights are read from safetensors or GGUF only, never from a pickle. Code from t
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,7 +130,7 @@ def load_model(
     if absent:  # transformers would go on with random numbers in their place
         raise ValueError(f"--model {name}: its file lacks {len(absent)} weights, such as {absent[0]}")
     if "device_map" in weights:
-        _require_fits(name, model)
+        _require_fits(name, getattr(model, "hf_device_map", {}))
     else:
         model = model.to(place)
     if place == "cpu":
@@ -235,9 +235,9 @@ def _dtype(dtype: str, device: str) -> torch.dtype:
     return DTYPES[dtype]
 
 
-def _require_fits(name: str, model: "PreTrainedModel") -> None:
+def _require_fits(name: str, device_map: Mapping[str, Any]) -> None:
     """A ValueError if a model that was to be spread over the GPUs lies partly outside them, where it would crawl."""
-    outside = [part for part, place in model.hf_device_map.items() if str(place) in ("cpu", "disk", "meta")]
+    outside = [part for part, place in device_map.items() if str(place) in ("cpu", "disk", "meta")]
     if outside:
         raise ValueError(
             f"--model {name}: {len(outside)} of its parts, such as {outside[0]}, do not fit into the memory of the "

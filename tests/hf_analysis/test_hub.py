@@ -21,6 +21,7 @@ from hf_analysis.text.problems import load_problems
 from interp.cli import main
 from tests.test_kill import Zygote
 
+pytestmark = pytest.mark.slow
 TOKEN = "hf_of_nobody"
 CARD = """---
 configs:
