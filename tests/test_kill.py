@@ -24,23 +24,25 @@ HERE = Path(__file__).parent
 class Zygote:
     """Runs commands in forks of a process that has everything imported (`tests/zygote.py`)."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.zygote"]
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            command, cwd=HERE.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+            [sys.executable, "-m", "tests.zygote"], cwd=HERE.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env=None if environment is None else {**os.environ, **environment},
+        )  # fmt: skip
 
-    def run(self, words: list[str], kill_after: float | None = None, kill_with_children: int = 0) -> dict:
+    def run(
+        self, words: list[str], kill_after: float | None = None, kill_with_children: int = 0, **environment: str
+    ) -> dict:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         order = {"words": words, "kill_after": kill_after, "kill_with_children": kill_with_children}
-        print(json.dumps(order), file=self.process.stdin, flush=True)
+        print(json.dumps({**order, "environment": environment}), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline())
 
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @pytest.fixture(scope="module")

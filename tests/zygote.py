@@ -1,8 +1,9 @@
 """A process with everything imported that forks a child for each command: a kill costs the command, not the imports.
 
-Reads orders from standard input, one JSON object a line: the command's words and, perhaps, when to kill it. Answers
-each with one line: its exit status (-9: killed), its seconds, its last line of output and, if it was killed with
-its children alive, their process ids.
+Reads orders from standard input, one JSON object a line: the command's words, what to add to its environment and,
+perhaps, when to kill it. Answers each with one line: its exit status (-9: killed), its seconds, its output, the last
+line of it and, if it was killed with its children alive, their process ids. With LONGEST_SLEEP in the environment, no
+sleep takes longer: libraries wait for seconds before they try again.
 """
 
 import json
@@ -37,8 +38,9 @@ from interp.core.claim import load_claims
 from toy_models.task import load_tasks
 
 
-def child(words: list[str], output: int) -> None:
+def child(words: list[str], environment: dict[str, str], output: int) -> None:
     """Runs the command in the forked process; never returns."""
+    os.environ.update(environment)
     os.dup2(output, 1)
     os.dup2(output, 2)
     status = 1
@@ -56,24 +58,28 @@ def children_of(parent: int) -> list[int]:
     return [int(pid) for file in files for pid in file.read_text().split()]
 
 
-def carried_out(words: list[str], kill_after: float | None, kill_with_children: int) -> dict:
+def carried_out(
+    words: list[str], kill_after: float | None, kill_with_children: int, environment: dict[str, str]
+) -> dict:
     with tempfile.TemporaryFile("w+b") as output:
         started = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            child(words, output.fileno())
+            child(words, environment, output.fileno())
         children: list[int] = []
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             late = kill_after is not None and time.monotonic() - started >= kill_after
             if late or (kill_with_children and len(children := children_of(pid)) >= kill_with_children):
                 os.kill(pid, signal.SIGKILL)
-            time.sleep(0.001 if kill_with_children == 0 else 0.05)
+            time.sleep(0.05 if kill_after is None else 0.001)
         _, status = os.waitpid(pid, 0)
         output.seek(0)
-        lines = output.read().decode().splitlines()
+        text = output.read().decode()
+        lines = text.splitlines()
         return {
             "status": os.waitstatus_to_exitcode(status),
             "seconds": time.monotonic() - started,
+            "output": text,
             "said": lines[-1] if lines else "",
             "children": children,
         }
@@ -81,8 +87,11 @@ def carried_out(words: list[str], kill_after: float | None, kill_with_children: 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    if "LONGEST_SLEEP" in os.environ:
+        sleep, longest = time.sleep, float(os.environ["LONGEST_SLEEP"])
+        time.sleep = lambda seconds: sleep(min(seconds, longest))
     load_claims()
     load_tasks()
     for line in sys.stdin:
-        order = json.loads(line)
-        print(json.dumps(carried_out(order["words"], order["kill_after"], order["kill_with_children"])), flush=True)
+        print(json.dumps(carried_out(**json.loads(line))), flush=True)
+    os._exit(0)  # to take the interpreter down properly takes seconds

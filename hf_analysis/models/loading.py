@@ -4,6 +4,8 @@ Weights are read from safetensors or GGUF only, never from a pickle. Code from t
 """
 
 import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from hf_analysis import hub
 from hf_analysis.models.builtin import builtin_directory
 from hf_analysis.models.headers import require_sound_directory, require_sound_gguf
 from hf_analysis.models.machine import keep_freed_memory, require_arithmetic
@@ -20,6 +23,22 @@ if TYPE_CHECKING:  # importing transformers takes seconds, so each function does
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class LoadedTokenizer:
+    """The tokenizer of a model, without the model."""
+
+    name: str
+    tokenizer: "PreTrainedTokenizerBase"
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of `text` with what the tokenizer puts in front of it, and nothing behind it."""
+        ids = list(self.tokenizer(text, add_special_tokens=True)["input_ids"])
+        bare = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        while len(ids) > len(bare) and ids[-1] == self.tokenizer.eos_token_id and ids[-len(bare) :] != bare:
+            ids.pop()
+        return ids
 
 
 @dataclass(frozen=True)
@@ -66,12 +85,8 @@ class LoadedModel:
         return state.hexdigest()[:16]
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of `text` with what the tokenizer puts in front of it, and nothing behind it."""
-        ids = list(self.tokenizer(text, add_special_tokens=True)["input_ids"])
-        bare = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
-        while len(ids) > len(bare) and ids[-1] == self.tokenizer.eos_token_id and ids[-len(bare) :] != bare:
-            ids.pop()
-        return ids
+        """As `LoadedTokenizer.encode`."""
+        return LoadedTokenizer(self.name, self.tokenizer).encode(text)
 
     def decode(self, tokens: list[int]) -> str:
         return str(self.tokenizer.decode(tokens, clean_up_tokenization_spaces=False))
@@ -95,36 +110,48 @@ def load_model(
     place = _device(device)
     with collector_paused():
         from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel  # noqa: F401  (the slow one)
-    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": offline}
     with _quiet():
-        source, files = _source(name, revision)
+        source, options = _source(name, revision)
     _require_sound(name)
-    options |= files
+    gguf = "gguf_file" in options
+    options |= {"trust_remote_code": trust_remote_code, "local_files_only": offline}
     weights: dict[str, Any] = {"dtype": _dtype(dtype, place)}
     if place == "cpu" and weights["dtype"] != torch.float32:
         require_arithmetic(dtype)
-    if "gguf_file" not in files:
+    if not gguf:
         weights["use_safetensors"] = True
     if device == "auto" and place == "cuda":
         weights["device_map"] = "auto"
-    try:
-        with _quiet():
-            tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            loader: Any = AutoModelForCausalLM
-            model, found = loader.from_pretrained(source, output_loading_info=True, **weights, **options)
-    except Exception as error:  # a damaged directory makes transformers and tokenizers raise anything
-        raise ValueError(f"--model {name}: cannot be loaded ({_first_line(error)})") from error
+    with _reading(name, offline):
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        loader: Any = AutoModelForCausalLM
+        model, found = loader.from_pretrained(source, output_loading_info=True, **weights, **options)
     absent = sorted(map(str, {*found["missing_keys"], *found["mismatched_keys"]}))
     if absent:  # transformers would go on with random numbers in their place
         raise ValueError(f"--model {name}: its file lacks {len(absent)} weights, such as {absent[0]}")
-    if "device_map" not in weights:
+    if "device_map" in weights:
+        _require_fits(name, getattr(model, "hf_device_map", {}))
+    else:
         model = model.to(place)
     if place == "cpu":
         keep_freed_memory()
     return LoadedModel(name, model.eval(), tokenizer)
 
 
-def require_same_tokenizer(first: LoadedModel, second: LoadedModel) -> None:
+def load_tokenizer(
+    name: str, *, revision: str | None = None, trust_remote_code: bool = False, offline: bool = False
+) -> LoadedTokenizer:
+    """The tokenizer of the model `name`; the options are those of `load_model`."""
+    from transformers import AutoTokenizer
+
+    with _quiet():
+        source, options = _source(name, revision)
+    options |= {"trust_remote_code": trust_remote_code, "local_files_only": offline}
+    with _reading(name, offline):
+        return LoadedTokenizer(name, AutoTokenizer.from_pretrained(source, **options))
+
+
+def require_same_tokenizer(first: LoadedModel | LoadedTokenizer, second: LoadedModel | LoadedTokenizer) -> None:
     """A ValueError unless both models read every text as the same tokens, which comparing them head on needs."""
     probe = "Ann's 12 apples cost $3,400.50.\n#### -7 <<3*4=12>> naïve 猫"
     if first.tokenizer.get_vocab() != second.tokenizer.get_vocab() or first.encode(probe) != second.encode(probe):
@@ -206,6 +233,33 @@ def _dtype(dtype: str, device: str) -> torch.dtype:
     if dtype not in DTYPES:
         raise ValueError(f"--dtype {dtype}: expected auto or one of {', '.join(DTYPES)}")
     return DTYPES[dtype]
+
+
+def _require_fits(name: str, device_map: Mapping[str, Any]) -> None:
+    """A ValueError if a model that was to be spread over the GPUs lies partly outside them, where it would crawl."""
+    outside = [part for part, place in device_map.items() if str(place) in ("cpu", "disk", "meta")]
+    if outside:
+        raise ValueError(
+            f"--model {name}: {len(outside)} of its parts, such as {outside[0]}, do not fit into the memory of the "
+            f"{torch.cuda.device_count()} GPUs here; take more of them (--actor-gpus), or --device cpu"
+        )
+
+
+@contextmanager
+def _reading(name: str, offline: bool) -> Iterator[None]:
+    """Whatever goes wrong within is one line about the model."""
+    try:
+        with _quiet(), hub.asked_politely(offline):
+            yield
+    except Exception as error:  # a damaged directory makes transformers and tokenizers raise anything
+        refusal = None if name == "builtin" or Path(name).exists() else _refusal(error, offline)
+        raise ValueError(f"--model {name}: cannot be loaded ({refusal or _first_line(error)})") from error
+
+
+def _refusal(error: BaseException, offline: bool) -> str | None:
+    if "`use_safetensors" in str(error):  # transformers advises to read pickled weights, which can run code
+        return "it has no *.safetensors; other weights are not read: ask its owner for them, or convert it yourself"
+    return hub.refusal(error, offline)
 
 
 def _first_line(error: BaseException) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from hf_analysis import hub
+
 Records = Iterator[tuple[str, Any]]
 """(place, record)"""
 
@@ -92,23 +94,20 @@ def _parquet(path: Path) -> Records:
 
 def _hub(name: str, split: str, offline: bool) -> Records:
     import datasets
-    import huggingface_hub.constants
 
     repository, _, configuration = name.partition(":")
     if not configuration and repository.endswith("gsm8k"):
         configuration = "main"
-    download = datasets.DownloadConfig(local_files_only=offline)
-    if offline:  # local_files_only alone still asks the hub whether the dataset has changed
-        huggingface_hub.constants.HF_HUB_OFFLINE = True
-        datasets.config.HF_HUB_OFFLINE = True
-    try:
-        found = datasets.load_dataset(repository, configuration or None, split=split, download_config=download)
-    except Exception as error:  # the library raises many kinds for one fact: the dataset is not to be had
-        raise ValueError(
-            f"--data {name}: neither a file nor a dataset of the hub that can be loaded "
-            f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}); "
-            f"pass a {KINDS} file, 'builtin', or OWNER/NAME:CONFIGURATION with --split"
-        ) from None
+    with hub.asked_politely(offline):
+        try:
+            found = datasets.load_dataset(repository, configuration or None, split=split)
+        except Exception as error:  # the library raises many kinds for one fact: the dataset is not to be had
+            line = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            raise ValueError(
+                f"--data {name}: neither a file nor a dataset of the hub that can be loaded "
+                f"({hub.refusal(error, offline) or line}); "
+                f"pass a {KINDS} file, 'builtin', or OWNER/NAME:CONFIGURATION with --split"
+            ) from None
     for n, record in enumerate(found, start=1):
         yield f"{name} [{split}], record {n}", record
 

@@ -214,8 +214,8 @@ def _engine(options: Run) -> "Engine":
     if options.workers < 1:
         raise ValueError(f"--workers must be at least 1, got {options.workers}")
     if options.engine == "ray":
-        if options.item_gpus < 0:
-            raise ValueError(f"--item-gpus must be 0 or more, got {options.item_gpus:g}")
+        if options.item_gpus < 0 or (options.item_gpus > 1 and options.item_gpus % 1):
+            raise ValueError(f"--item-gpus must be 0 or more, and a whole number above 1: got {options.item_gpus:g}")
         return OnRay(options.address, options.item_gpus)
     if options.address is not None or options.item_gpus:
         raise ValueError("--address and --item-gpus need --engine ray")

@@ -1,8 +1,7 @@
 """cotlens entropy: attention entropy and other attention statistics of a pretrained model, with and without CoT."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,17 +10,14 @@ import torch
 import tyro
 from rich.console import Console
 
-from hf_analysis.attention.recorder import require_measurable
-from hf_analysis.measurement.measure import Measurer, collect
 from hf_analysis.measurement.request import PAPER_CONDITIONS, Request
 from hf_analysis.measurement.store import GENERATED, PASSAGES
-from hf_analysis.models.baselines import BASELINES
 from hf_analysis.models.generation import Decoding
-from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer
 from hf_analysis.text.own import OUTCOMES
 from hf_analysis.text.problems import load_problems
 from hf_analysis.text.scopes import DEFAULT_SCOPES, SCOPES
 from interp.cli import parse
+from interp.commands.entropy_engines import measuring_here, measuring_on_ray, n_threads
 from interp.console import progress
 from interp.core.effects import (
     AGAINST,
@@ -50,8 +46,6 @@ SCOPES_HELP = (
     f"Over which tokens: {'; '.join(f'{name}, {scope.label}' for name, scope in SCOPES.items())}; those of plug-ins. "
     "first and window compare every pair at its own m tokens, so they have many rows."
 )
-Measure = Callable[[str, Path, bool], pd.DataFrame]
-"""(empty, a baseline's name or AGAINST; directory; whether nobody else's rows are in its table) -> rows"""
 
 
 @dataclass(frozen=True)
@@ -137,7 +131,7 @@ class Entropy:
     actors: int = 1
     """With --engine ray: how many copies of the model measure at once."""
     actor_gpus: float = 0.0
-    """With --engine ray: GPUs of each actor; a model is spread over them."""
+    """With --engine ray: GPUs of each actor, on one machine; a model is spread over 2 or more, and 0.5 shares one."""
     check: bool = False
     """Compute every layer of the first forward pass once more by a slower way, and stop if they differ: what a GPU's
     kernel gives, against blocks of scores in float32; those, against the whole pattern in float64."""
@@ -172,9 +166,11 @@ def main(arguments: Sequence[str]) -> None:
         asked_metrics=asked, asked_scopes=scopes, decoding=decoding, chat=options.chat, thinking=options.thinking,
         check=options.check,
     )  # fmt: skip
-    measured = _measured_here(options, request) if options.engine == "local" else _measured_on_ray(options, request)
-    identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": _threads(options)}
-    with run_directory(options.out, {"command": "entropy", **identity}, options.resume):
+    identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": n_threads(options)}
+    with (
+        (measuring_here if options.engine == "local" else measuring_on_ray)(options, request) as measured,
+        run_directory(options.out, {"command": "entropy", **identity}, options.resume),
+    ):
         table = measured("", options.out, options.against is None and not options.baseline)
         others = [measured(name, options.out / f"baseline_{name}", True) for name in options.baseline]
         if options.against is not None:
@@ -184,75 +180,6 @@ def main(arguments: Sequence[str]) -> None:
             rows.write(options.out / "rows.parquet", table)
         found = _compared(options, table)
     _print(options, found)
-
-
-def _measured_here(options: Entropy, request: Request) -> Measure:
-    """Measures in this process; the models are loaded, and compared, at once."""
-    first = _loaded(options, options.model, options.revision)
-    second = None if options.against is None else _loaded(options, options.against, options.against_revision)
-    if second is not None:
-        require_same_tokenizer(first, second)
-        require_measurable(second)
-
-    def measured(which: str, out: Path, whole: bool) -> pd.DataFrame:
-        author = first if which in BASELINES else None
-        model = BASELINES[which](first, options.seed) if author else second if which == AGAINST and second else first
-        measurer = Measurer(model, request, f"{which if which == AGAINST else ''}{model.name}", author)
-        identity, groups = measurer.begin()
-        with progress(f"measuring {model.name}", len(request.problems), "problems") as update:
-            return collect(
-                request, identity, groups, partial(map, measurer.measuring), out, options.resume,
-                lambda done, total, problem: update(done, problem), whole,
-            )  # fmt: skip
-
-    return measured
-
-
-def _measured_on_ray(options: Entropy, request: Request) -> Measure:
-    """Measures by actors; each loads the model itself, this process never does."""
-    from interp.core.ray_engine import sharded
-
-    if options.against is not None or options.baseline:
-        raise ValueError("--against and --baseline compare models in one process: not with --engine ray")
-    if options.actors < 1 or options.actor_gpus < 0:
-        raise ValueError(
-            f"--actors {options.actors} --actor-gpus {options.actor_gpus}: need at least 1, and 0 or more"
-        )
-
-    def measured(_: str, out: Path, whole: bool) -> pd.DataFrame:
-        load = partial(_measurer, options, request)
-        with sharded(load, options.actors, options.address, _threads(options), options.actor_gpus) as calls:
-            ((identity, groups),) = calls("begin", [None])
-            with progress(f"measuring {options.model}", len(request.problems), "problems") as update:
-                return collect(
-                    request, identity, groups, partial(calls, "measured"), out, options.resume,
-                    lambda done, total, problem: update(done, problem), whole,
-                )  # fmt: skip
-
-    return measured
-
-
-def _measurer(options: Entropy, request: Request) -> Measurer:
-    """What an actor holds."""
-    torch.set_num_threads(_threads(options))
-    return Measurer(_loaded(options, options.model, options.revision), request)
-
-
-def _threads(options: Entropy) -> int:
-    """How many threads compute, which decides the last digits of the rows."""
-    return options.threads or (torch.get_num_threads() if options.engine == "local" else 1)
-
-
-def _loaded(options: Entropy, name: str, revision: str | None) -> LoadedModel:
-    print(f"loading {name}", flush=True)
-    return load_model(
-        name,
-        revision=revision,
-        device=options.device,
-        dtype=options.dtype,
-        trust_remote_code=options.trust_remote_code,
-        offline=options.offline,
-    )
 
 
 def _compared(options: Entropy, table: pd.DataFrame) -> list[Effect]:

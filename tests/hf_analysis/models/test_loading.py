@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from hf_analysis.models import builtin as builtin_model
+from hf_analysis.models import loading
 from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer
 from tests.hf_analysis.tiny_models import build
 
@@ -111,6 +112,18 @@ def test_models_with_different_tokenizers_are_not_compared(llama, tokenizer, bui
     require_same_tokenizer(llama, LoadedModel("other", build("qwen2"), tokenizer))
     with pytest.raises(ValueError, match="tiny-llama and builtin have different tokenizers"):
         require_same_tokenizer(llama, builtin)
+
+
+def test_the_tokenizer_alone_is_that_of_the_model(directory, llama):
+    alone = loading.load_tokenizer(str(directory), offline=True)
+    require_same_tokenizer(alone, load_model(str(directory), device="cpu", offline=True))
+    assert alone.encode("She has 3") == llama.encode("She has 3")
+
+
+def test_a_model_that_lies_partly_outside_its_gpus_is_refused():
+    loading._require_fits("m", {"model.layers.0": 0, "model.layers.1": 1})
+    with pytest.raises(ValueError, match=r"--model m: 2 of its parts, such as model\.layers\.1, do not fit"):
+        loading._require_fits("m", {"model.layers.0": 0, "model.layers.1": "cpu", "lm_head": torch.device("cpu")})
 
 
 def test_the_builtin_model_is_ready_within_seconds(builtin):

@@ -135,7 +135,6 @@ def test_other_metrics_are_measured_and_the_command_says_so(tiny_model, tmp_path
         (["--metrics", "mean", "--paper-mode"], "paper mode measures the metric min"),
         (["--scopes", "all", "magic"], "unknown scope 'magic'; the scopes are all, answer, final, first, window"),
         (["--baseline", "permuted", "permuted"], "none twice"),
-        (["--baseline", "permuted", "--engine", "ray"], "not with --engine ray"),
         (["--frobnicate"], "frobnicate"),
     ],
 )
