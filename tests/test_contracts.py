@@ -17,10 +17,14 @@ from interp.core.claim import CLAIMS, PRESETS, Claim, find_claims, load_claims
 from interp.core.claim import register as register_claim
 from interp.core.judgement import filled
 from interp.core.ledger import read_records
+from interp.core.loops import shortened
 from interp.core.parts import check_parts
 from interp.core.severity import severity
 from interp.core.sweep import run_claim
 from interp.core.verdict import untestable
+from interp.cost.estimate import outline
+from interp.cost.kinds import active
+from interp.cost.stand_ins import with_known_size
 from probes import rows
 from probes.base.atomic import read_json
 from tests.golden import differences, processor, stored, summary
@@ -250,6 +254,17 @@ def test_items_are_plain_unique_and_file_safe(claim, preset):
     assert len(names) == len({name.lower() for name in names}) > 0
     assert all(len(name) <= 200 for name in names)
     assert all(json.dumps(dict(item.parameters), allow_nan=False) for item in items)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_can_be_planned(claim, preset):
+    planned = outline(claim, preset, claim.preset(preset))
+    assert planned.kinds <= planned.items
+    for item in claim.items(with_known_size(claim.preset(preset))):
+        loops = active(item.parameters, claim.loops)
+        for place, one in enumerate(loops):
+            shorter, longer = (shortened(item.parameters, loops, n) for n in (place, place + 1))
+            assert 0 < one.count(shorter) < one.count(longer), f"a rehearsal of {item.name} does not tell {one.unit}"
 
 
 @pytest.fixture(scope="module")

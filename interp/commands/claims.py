@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 USAGE = """usage: cotlens claims list [--json FILE]
        cotlens claims show ID
+       cotlens claims plan ID... | all [--preset smoke|cpu|paper] [--gpu NAME] [--dry-run]
        cotlens claims run ID... [--preset smoke|cpu|paper] [--seeds N] [--out DIR] [--resume] [--workers N]
        cotlens claims judge ID... | DIR... | all [--write]
        cotlens claims declare ID... [--preset cpu|paper] [--seeds N] [--first-unit N]
@@ -44,6 +45,24 @@ class Show:
     """A claim id, such as wen2024/fig2."""
     results: Path = RESULTS
     """Published results."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a preset asks for: items, steps, memory, and time here and on a GPU. Nothing is fetched for it."""
+
+    ids: tyro.conf.Positional[tuple[str, ...]]
+    """Claim ids, such as wen2024/fig2, or all."""
+    preset: PresetName = "paper"
+    """Seconds, minutes on two cores, or the paper's own numbers."""
+    gpu: str = "A100"
+    """The GPU to estimate for: T4, A100 or H100."""
+    dry_run: bool = False
+    """Try every kind of item at the preset's sizes, a few steps or one problem each, instead of the largest only."""
+    json: Path | None = None
+    """Also write the estimates as JSON to this file."""
+    record: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Also enter the estimates in the file of plans there, usually results: claims run reads the memory from it."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +136,12 @@ class Severity:
 def main(arguments: Sequence[str]) -> None:
     """Runs one of the subcommands."""
     from interp.commands import claims_ledger as ledger
+    from interp.commands.claims_plan import plan_claims
 
     commands = {
         "list": (List, ledger.list_claims),
         "show": (Show, ledger.show_claim),
+        "plan": (Plan, plan_claims),
         "run": (Run, run_claims),
         "judge": (Judge, ledger.judge_claims),
         "declare": (Declare, ledger.declare_claims),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from interp.core.judgement import Judgement, conclude, filled, judge_parts
+from interp.core.loops import Loop
 from interp.core.parts import Part
 from probes.base.plugins import is_rerun, load_plugins
 
@@ -115,6 +116,8 @@ class Claim:
     """Simulated worlds for the judge's error rates: at least one where a part is false, and one where it is true."""
     published: Callable[["pd.DataFrame"], "pd.DataFrame"] = lambda rows: rows
     """The rows that parts and figures read, of all that were measured."""
+    loops: Sequence[Loop] = ()
+    """What its items repeat, in the order in which they are cut; for plans and dry runs."""
     clarity: str = ""
     """Where the paper says more, or less, than a test can show."""
     history: str = ""

@@ -1,4 +1,4 @@
-"""How long will a run take? Items that are missing, and their seconds in the published run of the same claim."""
+"""What will a run take? Items that are missing, their seconds in the published run, and the memory of their kinds."""
 
 import re
 from collections import defaultdict
@@ -10,30 +10,43 @@ from statistics import fmean
 from interp.core.claim import Claim, Item
 from interp.core.engine import rows_file
 from interp.core.published import read_published
+from interp.cost.kinds import kind_of
+from probes.base.atomic import read_json
 
 UNIT = re.compile(r"(seed|problems)=\d+(-\d+)?")
 """What differs between items of one kind: their seed, or which problems they measure."""
+PLANS = "plans.json"
+"""Beside published results: what rehearsals of the claims' presets took (`cotlens claims plan --record`)."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The items of one claim, how many are missing, and the seconds that these take on one core, if known."""
+    """The items of one claim, how many are missing, and what these take, if known."""
 
     claim: str
     items: int
     missing: int
     seconds: float | None
+    """On one core."""
+    memory: float | None
+    """Bytes of the largest process that measures one of them."""
 
     def sentence(self, workers: int) -> str:
         """The plan in one line."""
         counted = f"{self.claim}: {self.items} items" + (
             f", {self.missing} of them missing" if self.missing < self.items else ""
         )
-        if self.seconds is None:
-            return f"{counted}; how long they take is not known: no published run has items of their kinds"
-        minutes = self.seconds / 60 / min(workers, max(self.missing, 1))
         with_workers = f"{workers} worker" + "s" * (workers > 1)
-        return f"{counted}; about {minutes:.1f} minutes with {with_workers}, as long as the published run took"
+        if self.memory is None:
+            space = "how much memory they take is not known: cotlens claims plan tells"
+        else:
+            space = f"about {self.memory / 1e9:.1f} GB for each worker"
+        if self.seconds is None:
+            return f"{counted}; how long they take is not known: no published run has items of their kinds; {space}"
+        minutes = self.seconds / 60 / min(workers, max(self.missing, 1))
+        return (
+            f"{counted}; about {minutes:.1f} minutes with {with_workers}, as long as the published run took; {space}"
+        )
 
 
 def plan(claim: Claim, items: Sequence[Item], out: Path, results: Path) -> Plan:
@@ -42,7 +55,16 @@ def plan(claim: Claim, items: Sequence[Item], out: Path, results: Path) -> Plan:
     known = seconds_by_kind(claim.id, results)
     kinds = [UNIT.sub("", item.name) for item in missing]
     seconds = sum(known[kind] for kind in kinds) if all(kind in known for kind in kinds) else None
-    return Plan(claim.id, len(items), len(missing), seconds)
+    return Plan(claim.id, len(items), len(missing), seconds, memory_of(claim, missing, results))
+
+
+def memory_of(claim: Claim, items: Sequence[Item], results: Path) -> float | None:
+    """Bytes of the largest of `items`, if plans in `results` hold all their kinds."""
+    file = results / PLANS
+    recorded = read_json(file).get(claim.id, {}) if file.is_file() else {}
+    known = {kind: taken for preset in recorded.values() for kind, taken in preset["memory"].items()}
+    kinds = {kind_of(claim, item) for item in items}
+    return max((known[kind] for kind in kinds), default=None) if kinds <= set(known) else None
 
 
 def seconds_by_kind(claim_id: str, results: Path) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """What do claims about pretrained models share? Which model, shards and clusters of problems, intervals over them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import cache
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from hf_analysis.text.problems import template_of
 from interp.core.claim import Item
 from interp.core.judging import UNBOUNDED, mean_over
+from interp.core.loops import Loop
 from interp.core.parts import NotMeasurable, Unit
 from interp.statistics import Interval, clustered_mean
 
@@ -22,12 +23,18 @@ if TYPE_CHECKING:
 
 TINY = "tiny "
 """Prefix that asks for a small, randomly initialised model with the tokenizer of the named one."""
+LIKE = "like "
+"""Prefix that asks for random layers of the named model's shape: `like Qwen/Qwen2-7B layers=1`."""
 
 
 def load(name: str) -> "LoadedModel":
-    """The model called `name`, or its tiny twin."""
+    """The model called `name`, its tiny twin, or something of its shape."""
+    from hf_analysis.models.architectures import random_model
     from hf_analysis.models.loading import load_model
 
+    if name.startswith(LIKE):
+        shape, _, layers = name.removeprefix(LIKE).partition(" layers=")
+        return random_model(shape, int(layers))
     if name.startswith(TINY):
         twin = _tiny(name.removeprefix(TINY))
         return replace(twin, model=deepcopy(twin.model))  # an item may train its own
@@ -56,6 +63,22 @@ def shards(preset: Any, total: int) -> list[Item]:
         Item(f"problems={start}-{min(start + preset.shard, end) - 1}", {**asdict(preset), "start": start})
         for start in range(preset.first_unit, end, preset.shard)
     ]
+
+
+def _problems(p: Mapping[str, Any]) -> float:
+    limit, shard = p.get("limit"), p.get("shard")
+    if shard is None:
+        return limit or 0
+    return shard if limit is None else min(shard, p["first_unit"] + limit - p["start"])
+
+
+def _few_problems(p: Mapping[str, Any], n: int) -> dict[str, Any]:
+    counts = {name: n for name in ("shard", "limit", "baseline_limit") if name in p}
+    return counts | {name: 0 for name in ("start", "first_unit") if name in p}
+
+
+PROBLEMS = Loop("problems", _problems, _few_problems, least=2)
+"""What items of claims about pretrained models repeat: the problems of a shard, or of the whole preset."""
 
 
 def unit_of(data: str) -> Unit:

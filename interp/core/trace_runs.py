@@ -4,24 +4,36 @@ Papers ask different questions of the same traces. What they share is here: whic
 shard of them is measured, and the interval of a mean over traces.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from interp.core.claim import Item
 from interp.core.judging import UNBOUNDED
+from interp.core.loops import Loop
 from interp.core.parts import NotMeasurable
-from interp.core.problem_runs import clustered, clusters_of, load, shards, some_problems
+from interp.core.problem_runs import LIKE, PROBLEMS, clustered, clusters_of, load, shards, some_problems
 from interp.statistics import Interval
 
 if TYPE_CHECKING:
     from hf_analysis.traces.tokens import TraceTokens
 
+
+def _tokens(p: Mapping[str, Any]) -> int:
+    """Of all traces of an item that the model writes."""
+    return p["shard"] * p["max_new_tokens"] if p["written"] else 0
+
+
 _model = lru_cache(maxsize=2)(load)
 """The last models are kept: nothing here changes them."""
+LOOPS = (
+    PROBLEMS,
+    Loop("tokens written", _tokens, lambda p, n: {"max_new_tokens": n, "least": 2, "gap": 1}, least=24),
+)
+"""What an item repeats. A rehearsal measures worked solutions, which are shorter than what a large model writes."""
 CLUSTERED = (
     "Traces of problems made from one template (the built-in ones) are one cluster: intervals are for new templates, "
     "n counts templates; other problems are their own clusters."
@@ -104,7 +116,7 @@ def _traces(preset: Traces, start: int) -> tuple["TraceTokens", ...]:
         top_p = 0.95 if preset.temperature else 1.0
         decoding = Decoding(preset.temperature, top_p, 1, preset.max_new_tokens)
         found, _ = written_traces(model, problems, decoding, preset.seed, chat=True)
-    else:
+    if not preset.written or preset.model.startswith(LIKE):  # what a random model writes has no sentences to measure
         found = [trace_of(problem) for problem in problems]
     long = [one for one in found if len(sentence_spans(one.span("reasoning"))) >= preset.least]
     tokens = [trace_tokens(model, one) for one in long]

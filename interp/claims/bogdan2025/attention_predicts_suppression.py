@@ -15,7 +15,7 @@ from interp.claims.bogdan2025._suppression import SHOWN, parts, read_by_parts, s
 from interp.claims.bogdan2025._worlds_suppression import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
 from interp.core.problem_runs import TINY
-from interp.core.trace_runs import CLUSTERED, Traces, items, measured
+from interp.core.trace_runs import CLUSTERED, LOOPS, Traces, items, measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,6 +98,7 @@ register(
             "stated a wrong answer, 2 were cut off, 7 had nine sentences or more. Nothing was measured on them."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -16,7 +16,7 @@ from interp.claims.bogdan2025._heads import NULLS, TRACE, VERSIONS, parts, summa
 from interp.claims.bogdan2025._worlds_heads import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
 from interp.core.problem_runs import TINY
-from interp.core.trace_runs import CLUSTERED, Traces, items, measured
+from interp.core.trace_runs import CLUSTERED, LOOPS, Traces, items, measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,6 +99,7 @@ register(
             "stated a wrong answer, 2 were cut off, 7 had nine sentences or more. Nothing was measured on them."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

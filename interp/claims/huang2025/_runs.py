@@ -13,6 +13,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from interp.core.claim import Item, Preset
+from interp.core.loops import loop
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
@@ -31,6 +32,15 @@ KEYS = ("condition", "group", "unit", "update")
 
 RATES = {"theory": (1e-2, 1e-3, 1e-2), "standard": (3e-3, 1e-3, 1e-2)}
 """Learning rates by model: at length 1, where attention is fixed; afterwards; of the attention afterwards."""
+
+
+LOOPS = (
+    loop("first", "steps"),
+    loop("steps", "steps"),
+    loop("stage_steps", "steps of each further stage"),
+    loop("evaluations", "evaluations"),
+)
+"""What a run repeats."""
 
 
 @dataclass(frozen=True)

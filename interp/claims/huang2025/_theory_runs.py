@@ -13,6 +13,7 @@ import pandas as pd
 
 from interp.claims.huang2025._runs import REACHED, reached
 from interp.core.claim import Item
+from interp.core.loops import Loop
 from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
@@ -28,6 +29,21 @@ STATE_DESCENT = {"C6": (20.0, 300), "S3": (10.0, 300), "S4": (15.0, 500), "S5": 
 ENDS = ["condition", "group", "d", "unit", "stage"]
 """What tells the trained models of a claim apart."""
 _STREAMS = ("weights", "variables", "states", "attention", "test")
+
+
+LOOPS = (
+    Loop(
+        "steps on Q",
+        lambda p: p["budget"] * p["d"] ** 1.5 if p["algorithm"] == "algorithm_1" else 0,
+        lambda p, n: {"budget": n / p["d"] ** 1.5},
+    ),
+    Loop(
+        "steps of each stage",
+        lambda p: p["most"] if p["algorithm"] == "algorithm_2" else 0,
+        lambda p, n: {"most": n},
+    ),
+)
+"""What a run repeats."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import pandas as pd
 from interp.claims.huang2025._fig1a import FARTHER, compared, parts, summary
 from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import (
+    LOOPS,
     SOLVES,
     STANDARD,
     THEORY,
@@ -140,6 +141,7 @@ register(
             f"{MEDIANS}"
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=by_group,
         measure=measure,
         summary=summary,

@@ -14,7 +14,7 @@ import pandas as pd
 
 from interp.claims.huang2025._fig1b import ARMS, FAILS, WORLDS, parts, summary
 from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
-from interp.claims.huang2025._runs import SOLVES, THEORY, LegoRun, accuracy_rows, by_seed, trained
+from interp.claims.huang2025._runs import LOOPS, SOLVES, THEORY, LegoRun, accuracy_rows, by_seed, trained
 from interp.core.claim import Claim, Item, Scale, register
 from interp.core.judging import MEDIANS
 from probes.rows import concat, setting, table, with_settings
@@ -164,6 +164,7 @@ register(
             f"{MEDIANS}"
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -16,7 +16,7 @@ import pandas as pd
 
 from interp.claims.huang2025._attention import attention_rows, target_rows
 from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO_SMALL
-from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
+from interp.claims.huang2025._runs import LOOPS, STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.claims.huang2025._worlds import SEEDS, filled, target_labels
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import MEDIANS, typical_of
@@ -189,6 +189,7 @@ register(
             f"{MEDIANS}"
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=by_group,
         measure=measure,
         summary=summary,

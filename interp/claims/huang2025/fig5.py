@@ -18,7 +18,7 @@ import pandas as pd
 
 from interp.claims.huang2025._attention import attention_rows, followed_rows
 from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
-from interp.claims.huang2025._runs import THEORY, LegoRun, by_seed, trained
+from interp.claims.huang2025._runs import LOOPS, THEORY, LegoRun, by_seed, trained
 from interp.claims.huang2025._worlds import SEEDS, filled
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import mean_over
@@ -181,6 +181,7 @@ register(
             "variables had moved."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -16,7 +16,7 @@ import pandas as pd
 from interp.claims.huang2025._attention import target_rows
 from interp.claims.huang2025._fig6_7 import QUARTER, WORLDS, parts, summary
 from interp.claims.huang2025._parts import BLOCKS, DEVIATIONS, OURS, REGIME, TOO_SMALL
-from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
+from interp.claims.huang2025._runs import LOOPS, STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.core.claim import Claim, Item, Scale, register
 from interp.core.judging import MEDIANS
 from probes.rows import concat, with_settings
@@ -97,6 +97,7 @@ register(
             f"{MEDIANS}"
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=by_group,
         measure=measure,
         summary=summary,

@@ -18,7 +18,7 @@ import pandas as pd
 
 from interp.claims.huang2025._mechanism import KNOCKOUTS, SOLVED, WORLDS, parts, summary
 from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
-from interp.claims.huang2025._runs import STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
+from interp.claims.huang2025._runs import LOOPS, STANDARD, THEORY, LegoRun, LegoRuns, by_group, trained
 from interp.core.claim import Claim, Item, Scale, register
 from interp.core.judging import MEDIANS
 from probes.rows import concat, setting, table, with_settings
@@ -134,6 +134,7 @@ register(
             f"{MEDIANS}"
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=by_group,
         measure=measure,
         summary=summary,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.huang2025._runs import REACHED
-from interp.claims.huang2025._theory_runs import TheoryRun, final, run_theory
+from interp.claims.huang2025._theory_runs import LOOPS, TheoryRun, final, run_theory
 from interp.claims.huang2025._thm4_1 import parts, summary
 from interp.claims.huang2025._worlds_thm4_1 import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
@@ -177,6 +177,7 @@ register(
             f"{MEDIANS}"
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -20,6 +20,7 @@ import pandas as pd
 from interp.claims.huang2025._attention import target_rows
 from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
 from interp.claims.huang2025._runs import (
+    LOOPS,
     SOLVES,
     THEORY,
     LegoRun,
@@ -143,6 +144,7 @@ register(
             "and C24 0.99 (two seeds each)."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

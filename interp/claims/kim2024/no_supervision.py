@@ -20,6 +20,7 @@ from interp.claims.kim2024._no_supervision import FEW, LEARNED, NOT_LEARNED, par
 from interp.claims.kim2024._supervision_runs import measure_signal, train_other, train_theory
 from interp.claims.kim2024._worlds_supervision import supervision_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
+from interp.core.loops import evaluations, loop
 from probes.rows import with_settings
 
 if TYPE_CHECKING:
@@ -273,6 +274,7 @@ register(
             "of the root's loss carries a signal of 1.5e-4 of its noise, against 0.04 with teacher forcing."
         ),
         presets=PRESETS,
+        loops=(loop("n_steps", "steps"), evaluations("eval_every", of="n_steps", inputs="n_test")),
         items=items,
         measure=measure,
         summary=summary,

@@ -21,6 +21,7 @@ from interp.claims.kim2024._thm2 import REVEALED, spreads, summary
 from interp.claims.kim2024._thm2_parts import parts
 from interp.claims.kim2024._worlds_secrets import secret_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
+from interp.core.loops import loop
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -211,6 +212,7 @@ register(
             "paper's and was averaged over models."
         ),
         presets=PRESETS,
+        loops=(loop("n_updates", "updates"), loop("n_queries", "queries")),
         items=items,
         measure=measure,
         summary=summary,

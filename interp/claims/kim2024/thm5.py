@@ -18,6 +18,7 @@ from interp.claims.kim2024._runs import ACCURATE, SUP_ERROR, answer_rows, genera
 from interp.claims.kim2024._thm5 import outcomes, parts, published, summary
 from interp.claims.kim2024._worlds_one_step import one_step_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
+from interp.core.loops import Loop
 from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
@@ -161,6 +162,15 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     return {"solved_against_d": solved_against_d(outcomes(rows)), "weights": weight_map(of_size)}
 
 
+SAMPLES = Loop(
+    "samples",
+    lambda p: max(n for _, n in p["laws"]),
+    lambda p, n: {"laws": [[eps, n] for eps, _ in p["laws"]]},
+    least=16_384,
+)
+"""What an item repeats: the largest sample holds the others."""
+
+
 register(
     Claim(
         id=ID,
@@ -219,6 +229,7 @@ register(
             "blows up the difference between the two children that sampling leaves."
         ),
         presets=PRESETS,
+        loops=(SAMPLES,),
         items=items,
         measure=measure,
         summary=summary,

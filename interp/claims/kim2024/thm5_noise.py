@@ -19,6 +19,7 @@ from interp.claims.kim2024._runs import ACCURATE, SUP_ERROR, answer_rows, genera
 from interp.claims.kim2024._thm5_noise import KINDS, TOLERATED, breaking_points, outcomes, parts, summary
 from interp.claims.kim2024._worlds_one_step import noise_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
+from interp.core.loops import loop
 from probes.rows import concat, setting
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ register(
             "and 0.05 at half of that, which is asked now."
         ),
         presets=PRESETS,
+        loops=(loop("n", "samples", least=16_384),),
         items=items,
         measure=measure,
         summary=summary,

@@ -20,6 +20,7 @@ from interp.claims.kim2024._runs import ACCURATE, LINK, PILOT, SUP_ERROR, genera
 from interp.claims.kim2024._thm7 import BELOW_ONE, ERROR, parts, published, schedule, summary
 from interp.claims.kim2024._worlds_levels import level_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
+from interp.core.loops import loop
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
@@ -229,6 +230,7 @@ register(
             "piecewise one was kept."
         ),
         presets=PRESETS,
+        loops=(loop("n", "samples", least=16_384), loop("n_pilot", "pilot samples", least=16_384)),
         items=items,
         measure=measure,
         summary=summary,

@@ -15,7 +15,7 @@ from interp.claims.lanham2023._early import EARLY, LOG_PROB, RIGHT, STANDS, part
 from interp.claims.lanham2023._worlds import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
 from interp.core.problem_runs import TINY
-from interp.core.trace_runs import CLUSTERED, Traces, items, measured, traces_of
+from interp.core.trace_runs import CLUSTERED, LOOPS, Traces, items, measured, traces_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,6 +113,7 @@ register(
             "says nothing of what falls short of changing one."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -36,6 +36,7 @@ from interp.claims.li2024._decoders import (
 from interp.claims.li2024._runs import errors_of, seeds_of
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import MEDIANS
+from interp.core.loops import loop
 from interp.core.parts import Part
 from probes.rows import concat, setting, table
 
@@ -270,6 +271,7 @@ register(
             ),
         },
         presets=PRESETS,
+        loops=(loop("budget", "steps", size=128),),
         items=items,
         measure=measure,
         summary=summary,

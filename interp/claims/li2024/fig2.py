@@ -36,6 +36,7 @@ from interp.claims.li2024._runs import (
 )
 from interp.claims.li2024._worlds import Along, ErrorOf, along_lines
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.loops import loop
 from interp.core.parts import Part
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ register(
             ),
         },
         presets=PRESETS,
+        loops=(loop("iterations", "iterations"),),
         items=items,
         measure=measure,
         summary=summary,

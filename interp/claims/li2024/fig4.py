@@ -36,6 +36,7 @@ from interp.claims.li2024._factor_parts import TIE
 from interp.claims.li2024._runs import exam_rows, seeds_of, trained
 from interp.claims.li2024._worlds import Along, cells
 from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.loops import loop
 from interp.core.parts import Part
 
 if TYPE_CHECKING:
@@ -264,6 +265,7 @@ register(
             ),
         },
         presets=PRESETS,
+        loops=(loop("iterations", "iterations"),),
         items=items,
         measure=measure,
         summary=summary,

@@ -33,6 +33,7 @@ from interp.claims.li2024._stages import (
     times_note,
 )
 from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
+from interp.core.loops import loop
 from interp.core.parts import Part
 from probes.rows import concat, setting, table
 
@@ -273,6 +274,7 @@ register(
             "paper": Scale("the paper's own numbers", "smaller steps, 50 seeds"),
         },
         presets=PRESETS,
+        loops=(loop("iterations", "iterations"),),
         items=items,
         measure=measure,
         summary=summary,

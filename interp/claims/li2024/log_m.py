@@ -21,6 +21,7 @@ from interp.claims.li2024._patterns import all_right, beyond_vote, exponent, nee
 from interp.claims.li2024._runs import Trained, exam_rows, generators, seeds_of
 from interp.claims.li2024._worlds import Along, cells
 from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.loops import loop
 from interp.core.parts import Part
 
 if TYPE_CHECKING:
@@ -230,6 +231,7 @@ register(
             ),
         },
         presets=PRESETS,
+        loops=(loop("iterations", "iterations"),),
         items=items,
         measure=measure,
         summary=summary,

@@ -27,6 +27,7 @@ from interp.claims.li2024._advantages import (
 from interp.claims.li2024._runs import exam_rows, seeds_of, trained
 from interp.claims.li2024._worlds import Cells, cells
 from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.loops import loop
 from interp.core.parts import Part
 from probes.rows import concat
 
@@ -254,6 +255,7 @@ register(
             ),
         },
         presets=PRESETS,
+        loops=(loop("iterations", "iterations"),),
         items=items,
         measure=measure,
         summary=summary,

@@ -27,6 +27,7 @@ from interp.claims.li2024._steps import (
     summary,
 )
 from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.loops import loop
 from interp.core.parts import Part
 from probes.rows import concat, setting, table
 
@@ -282,6 +283,7 @@ register(
             ),
         },
         presets=PRESETS,
+        loops=(loop("iterations", "iterations"),),
         items=items,
         measure=measure,
         summary=summary,

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from interp.core.claim import Item
+from interp.core.loops import evaluations, loop
 from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
     from toy_models.kfold.hop_training import HopResult
+
+
+LOOPS = (loop("budget", "steps", size=64), evaluations("eval_every", of="budget", inputs="n_test"))
+"""What a run repeats."""
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 In the rows of these runs `step` counts gradient steps, and `condition` is the algorithm.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
 from interp.core.claim import Item
+from interp.core.loops import Loop
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
@@ -21,6 +22,22 @@ RATE = 30.0
 """Learning rate in units of (kN)^2 / beta_0, with beta_0 = 1: turns the gradient's 1/(kN)^2 into a scale of 30."""
 FINER = 2**0.5
 """The ratio of neighbouring sample sizes in the search for the smallest that suffices."""
+
+
+def _sequences(p: Mapping[str, Any]) -> float:
+    """Of one run, or of all that a search makes on its way up to the most that it may try."""
+    total = tried = p["n_sequences"]
+    while p.get("search") and (tried := tried * FINER) <= p["most"]:
+        total += tried
+    return total
+
+
+def _few_sequences(p: Mapping[str, Any], n: int) -> dict[str, Any]:
+    return {"n_sequences": n} | ({"most": n} if p.get("search") else {})
+
+
+SEQUENCES = Loop("sequences of each stage", _sequences, _few_sequences, least=64)
+"""What a run repeats."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.wang2025._comparison import parts, summary
-from interp.claims.wang2025._encoder_runs import EncoderRun, history_rows, train_encoder
+from interp.claims.wang2025._encoder_runs import LOOPS, EncoderRun, history_rows, train_encoder
 from interp.claims.wang2025._parts import MOST
 from interp.core.claim import Claim, Item, Scale, World, register
 from probes.rows import concat, setting, table, with_settings
@@ -250,6 +250,7 @@ register(
             "still: it tests the code, not the claim."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

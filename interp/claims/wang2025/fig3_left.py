@@ -16,7 +16,7 @@ import pandas as pd
 
 from interp.claims.wang2025._curriculum import exponent_of, how, line, needed, parts, summary
 from interp.claims.wang2025._parts import MOST
-from interp.claims.wang2025._runs import FINER, TheoryRun, search_rows, snapshot_rows, train_theory
+from interp.claims.wang2025._runs import FINER, SEQUENCES, TheoryRun, search_rows, snapshot_rows, train_theory
 from interp.claims.wang2025._worlds import joined, simulated_searches, simulated_stages
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.parts import NotMeasurable
@@ -212,6 +212,7 @@ register(
             "not the claim."
         ),
         presets=PRESETS,
+        loops=(SEQUENCES,),
         items=items,
         measure=measure,
         summary=summary,

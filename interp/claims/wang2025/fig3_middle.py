@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.wang2025._parts import MOST, NO_LOSS, WHY_MOST
-from interp.claims.wang2025._runs import SOLVED, TheoryRun, snapshot_rows, train_theory
+from interp.claims.wang2025._runs import SEQUENCES, SOLVED, TheoryRun, snapshot_rows, train_theory
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import share_of
 from interp.core.parts import NotMeasurable, Part
@@ -225,6 +225,7 @@ register(
             "preset is far smaller still: it tests the code, not the claim."
         ),
         presets=PRESETS,
+        loops=(SEQUENCES,),
         items=items,
         measure=measure,
         summary=summary,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from interp.claims.wang2025._encoder_runs import EncoderRun, history_rows, train_encoder
+from interp.claims.wang2025._encoder_runs import LOOPS, EncoderRun, history_rows, train_encoder
 from interp.claims.wang2025._encoders import BETTER, LOOKS, TOLD, encoder_parts, summary
 from interp.claims.wang2025._parts import MOST
 from interp.claims.wang2025._worlds import joined, simulated_accuracy
@@ -237,6 +237,7 @@ register(
             "preset is far smaller still: it tests the code, not the claim."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -19,6 +19,7 @@ from interp.claims.wang2025._bounds import bounded, over_bounds, simulated_bound
 from interp.claims.wang2025._thm5 import measure_alone, measure_exact, measure_packing
 from interp.claims.wang2025._thm5_parts import WORDS, parts, samples_figure, summary
 from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
+from interp.core.loops import loop
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ register(
             "written."
         ),
         presets=PRESETS,
+        loops=(loop("budget", "steps", size=128, least=20),),
         items=items,
         measure=measure,
         summary=summary,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from interp.core.claim import Item
+from interp.core.loops import evaluations, loop
 from probes.rows import concat, read, setting, with_settings, write
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from toy_models.engine.training import TrainResult
     from toy_models.parity.task import Parity
 
-
+LOOPS = (loop("budget", "steps", size=512), evaluations("eval_every", of="budget", inputs="n_held_out"))
+"""What a run repeats."""
 SHOWN = 64
 """Inputs over which the attention of a snapshot is averaged."""
 SNAPSHOTS = 8

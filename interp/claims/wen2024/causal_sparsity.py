@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.wen2024._causal import ARMS, FACTOR, parts, summary
-from interp.claims.wen2024._runs import ParityRun, parity_of, train_parity
+from interp.claims.wen2024._runs import LOOPS, ParityRun, parity_of, train_parity
 from interp.claims.wen2024._worlds_causal import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
 from probes.rows import concat, setting
@@ -176,6 +176,7 @@ register(
             "foreseen by any part."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=train_under_control,
         summary=summary,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.wen2024._curves import DRAWN, difference_of_means
-from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
+from interp.claims.wen2024._runs import LOOPS, ParityRun, ParityRuns, measure_run, outcomes
 from interp.claims.wen2024._worlds import simulated_curves, simulated_outcomes
 from interp.core.claim import Claim, Scale, World, register
 from interp.core.judging import SHARE, share_of
@@ -253,6 +253,7 @@ register(
             "sparse at the jump, one stayed at 0.55 to 0.98, and heads exchanged roles during the transition."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=lambda preset: preset.items,
         measure=measure_run,
         summary=sparse_heads,

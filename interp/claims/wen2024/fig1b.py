@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.wen2024._curves import DRAWN, curves, difference_of_means
-from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
+from interp.claims.wen2024._runs import LOOPS, ParityRun, ParityRuns, measure_run, outcomes
 from interp.claims.wen2024._transitions import NEAR, RAPID, WINDOW, Transitions, transitions
 from interp.claims.wen2024._worlds_fig1b import worlds
 from interp.core.claim import Claim, Scale, register
@@ -219,6 +219,7 @@ register(
             "first judge of all read whole budgets, which moved the change points; no verdict had changed with that."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=lambda preset: preset.items,
         measure=measure_run,
         summary=transitions,

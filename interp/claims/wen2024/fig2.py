@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.wen2024._growth_fig2 import exponential_over_powers
-from interp.claims.wen2024._runs import ParityRun, train_parity
+from interp.claims.wen2024._runs import LOOPS, ParityRun, train_parity
 from interp.claims.wen2024._worlds_fig2 import worlds
 from interp.core.claim import Claim, Item, Scale, register
 from interp.core.judging import mean_over
@@ -309,6 +309,7 @@ register(
             "and the power law had no overhead: 60,000 + 9,000 k^3 was called exponential in one draw of five."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=complexities,

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.wen2024._curves import difference_of_means
-from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
+from interp.claims.wen2024._runs import LOOPS, ParityRun, ParityRuns, measure_run, outcomes
 from interp.claims.wen2024._worlds import simulated_outcomes
 from interp.core.claim import Claim, Scale, World, register
 from interp.core.judging import UNBOUNDED, share_of
@@ -211,6 +211,7 @@ register(
             "the medians grew as about k^0.5."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=lambda preset: preset.items,
         measure=measure_run,
         summary=outcomes,

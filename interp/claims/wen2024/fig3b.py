@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._runs import ParityRun, drawn_rows, measure_with_maps, with_maps
+from interp.claims.wen2024._runs import LOOPS, ParityRun, drawn_rows, measure_with_maps, with_maps
 from interp.claims.wen2024._worlds import simulated_measures
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import MEDIANS, typical_of
@@ -271,6 +271,7 @@ register(
             f"{MEDIANS}"
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure_with_maps,
         summary=by_seed,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
+from interp.claims.wen2024._runs import LOOPS, ParityRun, ParityRuns, measure_run, outcomes
 from interp.claims.wen2024._worlds import simulated_outcomes
 from interp.core.claim import Claim, Scale, World, register
 from interp.core.judging import SHARE, mean_over
@@ -275,6 +275,7 @@ register(
             "part; now it leaves it open."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=lambda preset: preset.items,
         measure=measure_run,
         summary=outcomes,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.wen2024._curves import DRAWN, difference_of_means
-from interp.claims.wen2024._runs import ParityRun, ParityRuns, measure_run, outcomes
+from interp.claims.wen2024._runs import LOOPS, ParityRun, ParityRuns, measure_run, outcomes
 from interp.claims.wen2024._worlds import simulated_measures, simulated_outcomes
 from interp.core.claim import Claim, Scale, World, register
 from interp.core.judging import MEDIANS, SHARE, typical_of
@@ -270,6 +270,7 @@ register(
             f"{MEDIANS}"
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=lambda preset: preset.items,
         measure=measure_run,
         summary=summarised,

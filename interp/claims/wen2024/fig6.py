@@ -14,7 +14,7 @@ from interp.claims.wen2024._fig6 import Fig6, items, measure_shard, parts, read_
 from interp.claims.wen2024._pretrained import CLUSTERED
 from interp.claims.wen2024._worlds_fig6 import worlds
 from interp.core.claim import Claim, Scale, register
-from interp.core.problem_runs import built_in
+from interp.core.problem_runs import PROBLEMS, built_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,6 +93,7 @@ CLAIM = Claim(
     clarity=CLARITY,
     history=HISTORY,
     presets=PRESETS,
+    loops=(PROBLEMS,),
     items=items,
     measure=measure_shard,
     summary=summary,

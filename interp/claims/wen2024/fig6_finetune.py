@@ -17,6 +17,7 @@ from interp.claims.wen2024._pretrained import CLUSTERED
 from interp.claims.wen2024._tuned import ARMS, BASE, dose_rows, summary, tuned_rows
 from interp.claims.wen2024._worlds_finetune import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.loops import Loop
 from interp.core.problem_runs import TINY, load, some_problems
 
 if TYPE_CHECKING:
@@ -105,6 +106,24 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     return {"dose_response": dose_response(found), "learning": learning(found, rows)}
 
 
+SHORT = 512
+"""Tokens of a training step in a rehearsal."""
+LOOPS = (
+    Loop(
+        f"steps of {SHORT} tokens",
+        lambda p: 0 if p["arm"] == BASE else p["doses"][-1] / SHORT,
+        lambda p, n: {"doses": [n * SHORT], "tokens_per_step": SHORT},
+        least=1,
+    ),
+    Loop(
+        "problems read",
+        lambda p: p["limit"] * (1 if p["arm"] == BASE else len(p["doses"])),
+        lambda p, n: {"limit": n, "first_unit": 0, "doses": p["doses"][-1:]},
+    ),
+)
+"""What an item repeats."""
+
+
 register(
     Claim(
         id=ID,
@@ -176,6 +195,7 @@ register(
             "arm without CoT had been trained on it."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=tune_and_measure,
         summary=summary,

@@ -10,7 +10,7 @@ from interp.claims.wen2024._fig6 import Fig6
 from interp.claims.wen2024._worlds_fig6 import worlds
 from interp.claims.wen2024.fig6 import CLAIM
 from interp.core.claim import Scale, register
-from interp.core.problem_runs import TINY
+from interp.core.problem_runs import PROBLEMS, TINY
 
 PRESETS = {
     "smoke": Fig6(TINY + "builtin", "builtin", limit=4, shard=2, baseline_limit=2),
@@ -35,6 +35,7 @@ register(
             "about the model that was measured."
         ),
         presets=PRESETS,
+        loops=(PROBLEMS,),
         worlds=worlds([f"openai_gsm8k-{place:05d}" for place in range(301, 701)]),
     )
 )

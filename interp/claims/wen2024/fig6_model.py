@@ -19,7 +19,7 @@ from interp.claims.wen2024._worlds_pretrained import deviations, simulated_entro
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.contrast import Contrast, Side, contrast
 from interp.core.parts import NotMeasurable, Part
-from interp.core.problem_runs import built_in, some_problems, unit_of
+from interp.core.problem_runs import PROBLEMS, built_in, load, some_problems, unit_of
 from interp.statistics import Interval
 
 if TYPE_CHECKING:
@@ -80,11 +80,10 @@ def measure_model(item: Item, work: Path) -> pd.DataFrame:
 
 def _load(name: str) -> "LoadedModel":
     from hf_analysis.models.baselines import untrained
-    from hf_analysis.models.loading import load_model
 
     if name.startswith(UNTRAINED):
-        return untrained(load_model(name.removeprefix(UNTRAINED)), seed=0)
-    return load_model(name)
+        return untrained(load(name.removeprefix(UNTRAINED)), seed=0)
+    return load(name)
 
 
 @dataclass(frozen=True)
@@ -234,6 +233,7 @@ register(
             "name, marked as a control in its text only, and problems of one template were taken as independent."
         ),
         presets=PRESETS,
+        loops=(PROBLEMS,),
         items=items,
         measure=measure_model,
         summary=summary,

@@ -14,6 +14,7 @@ import pandas as pd
 from interp.claims.wen2024._scratch import ARMS, METRICS, PLACES, SOLVED, parts, summary
 from interp.claims.wen2024._worlds_scratch import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.loops import Loop, loop
 from probes import rows
 
 if TYPE_CHECKING:
@@ -126,6 +127,13 @@ def figures(table: pd.DataFrame) -> Mapping[str, "Figure"]:
     return {"both_models": both_models(summary(table)), "in_training": in_training(table)}
 
 
+LOOPS = (
+    loop("tokens", "tokens", least=16_384),
+    Loop("problems read", lambda p: p["points"] * p["limit"], lambda p, n: {"points": 1, "limit": n}),
+)
+"""What an item repeats."""
+
+
 register(
     Claim(
         id=ID,
@@ -186,6 +194,7 @@ register(
             "for this."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=train_and_measure,
         summary=summary,

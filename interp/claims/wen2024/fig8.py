@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._runs import ParityRun, ParityRuns, drawn_rows, measure_with_maps, outcomes, with_maps
+from interp.claims.wen2024._runs import (
+    LOOPS,
+    ParityRun,
+    ParityRuns,
+    drawn_rows,
+    measure_with_maps,
+    outcomes,
+    with_maps,
+)
 from interp.claims.wen2024._worlds import simulated_layers, simulated_outcomes
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import MEDIANS, mean_over, share_of, typical_of
@@ -304,6 +312,7 @@ register(
             f"{MEDIANS}"
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure_with_maps,
         summary=layers,

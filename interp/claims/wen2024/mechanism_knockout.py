@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._runs import ParityRun, ParityRuns, outcomes, train_parity
+from interp.claims.wen2024._runs import LOOPS, ParityRun, ParityRuns, outcomes, train_parity
 from interp.claims.wen2024._worlds_mechanism import simulated_knockouts
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import share_of
@@ -263,6 +263,7 @@ register(
             "at any width. The smoke preset is far smaller still: it tests the code, not the claim."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=lambda preset: preset.items,
         measure=measure,
         summary=summary,

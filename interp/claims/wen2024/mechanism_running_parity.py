@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.wen2024._running_parity import ABSENT, BASELINES, COMPUTED, MOST, parts, placed, summary
-from interp.claims.wen2024._runs import ParityRun, ParityRuns, train_parity
+from interp.claims.wen2024._runs import LOOPS, ParityRun, ParityRuns, train_parity
 from interp.claims.wen2024._worlds_mechanism import simulated_probes
 from interp.core.claim import Claim, Item, Scale, World, register
 from probes.rows import concat
@@ -173,6 +173,7 @@ register(
             "smaller still: it tests the code, not the claim."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=lambda preset: preset.items,
         measure=measure,
         summary=summary,

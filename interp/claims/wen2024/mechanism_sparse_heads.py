@@ -43,8 +43,9 @@ from interp.claims.wen2024._ablations import (
 from interp.claims.wen2024._pretrained import CLUSTERED, by_problem, change_intervals, mean_over_problems
 from interp.claims.wen2024._worlds_heads import SMALLEST, WORLDS, part_key
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.loops import loop
 from interp.core.parts import NotMeasurable, Part
-from interp.core.problem_runs import TINY, load, shards, some_problems, unit_of
+from interp.core.problem_runs import PROBLEMS, TINY, load, shards, some_problems, unit_of
 from interp.statistics import Interval
 
 if TYPE_CHECKING:
@@ -256,6 +257,7 @@ register(
             "ablation was made with them."
         ),
         presets=PRESETS,
+        loops=(PROBLEMS, loop("n_selection", "problems that heads are chosen on")),
         items=items,
         measure=measure_shard,
         summary=summary,

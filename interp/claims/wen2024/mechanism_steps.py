@@ -27,7 +27,7 @@ from interp.claims.wen2024._pretrained import CLUSTERED, by_problem, change_inte
 from interp.claims.wen2024._steps import ARMS, DISTANCE, FINAL, INTACT, OUTCOMES, TESTS, cut_rows, parts, summary
 from interp.claims.wen2024._worlds_steps import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
-from interp.core.problem_runs import TINY, load, shards, some_problems
+from interp.core.problem_runs import PROBLEMS, TINY, load, shards, some_problems
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,6 +154,7 @@ register(
             "against the intact model; of the new cuts, the tokens of four built-in problems were looked at, no loss."
         ),
         presets=PRESETS,
+        loops=(PROBLEMS,),
         items=items,
         measure=measure_shard,
         summary=summary,

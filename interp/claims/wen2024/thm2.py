@@ -16,6 +16,7 @@ import pandas as pd
 
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import share_of
+from interp.core.loops import loop
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import setting, table, with_settings
@@ -253,6 +254,7 @@ register(
         ),
         history="New. Learning rates 0.3 and 3, k = 1, 2 and 8, were tried on seeds 660 and 661.",
         presets=PRESETS,
+        loops=(loop("samples", "steps", size=128),),
         items=items,
         measure=measure,
         summary=summary,

@@ -1,0 +1,1 @@
+"""What does a preset cost, and would it run? Operations counted and steps timed, without the whole run."""
