@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hf_analysis.attention.intercept import AttentionCall, Enough, intercepting
+from hf_analysis.attention.intercept import AttentionCall, Enough, in_registry, intercepting
 from hf_analysis.attention.labels import TokenIds, as_batch, tidy, token_labels
 from hf_analysis.models.loading import LoadedModel
 from probes.attention.computation import Computation, choose_computation, row_statistics
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recording:
-    """Every row of every head: `recording["normalised_entropy"]` is one statistic, NaN where it is not defined."""
+    """Every row of every head: `recording["normalised_entropy"]` is one statistic, NaN where it is not defined.
+
+    Of a hybrid, the layers that attend; `layers` says which.
+    """
 
     values: Mapping[str, Float[Tensor, "layer batch head query"]]
     """The statistics by name, as they were asked for."""
@@ -44,6 +47,8 @@ class Recording:
     """Rows in which the model's own numbers are not finite: NaN in every statistic."""
     computations: tuple[Computation, ...]
     """How each layer was measured."""
+    layers: tuple[int, ...]
+    """The model's own numbers of the layers."""
     tokens: tuple[tuple[str, ...], ...] | None = None
     """The tokens of each text, if they are known."""
 
@@ -57,7 +62,7 @@ class Recording:
 
     def to_pandas(self) -> pd.DataFrame:
         """One line for each text, layer, head and position, with the token and one column for each statistic."""
-        return tidy(self.values, self.tokens)
+        return tidy(self.values, self.layers, self.tokens)
 
 
 @dataclass
@@ -65,6 +70,7 @@ class _Recorder:
     alone: bool  # whether nobody reads what the model computes
     statistics: Sequence[str]
     layers: list[RowStatistics] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     computations: list[Computation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -84,7 +90,13 @@ class _Recorder:
         else:
             statistics, _ = call.chunked
             chosen = choose_computation(call.query, call.key, softcap=call.softcap, sinks=call.sinks)
+        if self.layers and statistics.entropy.shape != self.layers[0].entropy.shape:
+            raise ValueError(
+                f"layer {call.layer} has {call.query.shape[1]} heads, layer {self.numbers[0]} has "
+                f"{self.layers[0].entropy.shape[1]}: only layers with as many heads go into one table"
+            )
         self.layers.append(statistics)
+        self.numbers.append(call.layer)
         self.computations.append(chosen)
         if ends:
             raise Enough
@@ -96,7 +108,7 @@ class _Recorder:
         )
         values = {name: one.of(stacked) for name, one in self.asked.items()}
         overflow = stacked.entropy.isnan() & (stacked.n_visible > 0)
-        return Recording(values, stacked.n_visible, overflow, tuple(self.computations), tokens)
+        return Recording(values, stacked.n_visible, overflow, tuple(self.computations), tuple(self.numbers), tokens)
 
 
 @torch.inference_mode()
@@ -118,7 +130,7 @@ def record(
 
     Where the same pass gives both (float32 on a CPU), attention's output comes with the statistics, equal to the
     model's own up to rounding. What the model does behind its last attention is left out; of a model that runs its
-    layers more than once, the first run is measured.
+    layers more than once, the first run is measured; of a hybrid, the layers that attend.
 
     Pad on the right: rows of real tokens never see what stands behind them, and rows of pads mean nothing.
     `mask` is True where a query sees a key; without it, the model's own causal mask holds.
@@ -128,12 +140,14 @@ def record(
     ids = as_batch(input_ids)
     labels = token_labels(ids, tokens, tokenizer)
     recorder = _Recorder(alone=True, statistics=_asked(statistics))
+    if mask is not None and not in_registry(model):
+        raise ValueError(f"{type(model).__name__} takes no mask of its own making; record one text in each row")
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
     if position_ids is not None:
         inputs["position_ids"] = position_ids
     device = next(model.get_input_embeddings().parameters()).device
     inputs = {name: v.to(device) if isinstance(v, Tensor) else v for name, v in inputs.items()}
-    with intercepting(model, recorder):
+    with intercepting(model, recorder, partly=True):
         model.base_model(**inputs)
     return recorder.result(labels)
 
@@ -151,7 +165,7 @@ def recording(model: "PreTrainedModel", statistics: Sequence[str] | None = None)
     not have, are computed here: equal to rounding, and only within `torch.no_grad()`.
     """
     recorder = _Recorder(alone=False, statistics=_asked(statistics))
-    with intercepting(model, recorder):
+    with intercepting(model, recorder, partly=True):
         yield recorder
 
 

@@ -93,6 +93,9 @@ def chunked_row_statistics(
         no_others, blind = no_others | spoiled, blind | spoiled
     largest_other = others / sums.total
     n_visible, n_without = _n_visible(mask, query, key)
+    odds = None  # log of the mass on the keys against that on the learned sink
+    if sinks is not None:
+        odds = torch.logaddexp(lse_others, sums.first_score) - sinks[:, None].to(log_total.dtype)
     statistics = RowStatistics(
         entropy=entropy.masked_fill_(blind, torch.nan),
         sink_mass=first.masked_fill(blind, torch.nan),
@@ -101,13 +104,13 @@ def chunked_row_statistics(
         n_visible_without_sink=n_without,
         top1_mass=torch.maximum(first, largest_other).masked_fill_(blind, torch.nan) if top1 else None,
         top1_mass_without_sink=sums.total.reciprocal().masked_fill_(no_others, torch.nan) if top1 else None,
+        learned_sink_mass=None if odds is None else torch.sigmoid(-odds).masked_fill_(blind, torch.nan),
     )
     if output is None:
         return statistics, None
     finished = output.normalised(first.masked_fill_(blind, 0), largest_other.masked_fill_(blind, 0))
-    if sinks is not None:
-        lse = torch.logaddexp(lse_others, sums.first_score)
-        finished *= torch.sigmoid(lse - sinks[:, None].to(lse.dtype))[..., None]
+    if odds is not None:
+        finished *= torch.sigmoid(odds)[..., None]
     return statistics, finished if spoiled is None else finished.masked_fill_(spoiled[..., None], torch.nan)
 
 
