@@ -1,8 +1,8 @@
 """A process with everything imported that forks a child for each command: a kill costs the command, not the imports.
 
-Reads orders from standard input, one JSON object a line: the command's words and, perhaps, when to kill it. Answers
-each with one line: its exit status (-9: killed), its seconds, its last line of output and, if it was killed with
-its children alive, their process ids.
+Reads orders from standard input, one JSON object a line: the command's words and, perhaps, when to kill it and by
+which signal. Answers each with one line: its exit status (-9: killed), its seconds, its last line of output and, if
+it was killed with its children alive, their process ids.
 """
 
 import json
@@ -56,17 +56,21 @@ def children_of(parent: int) -> list[int]:
     return [int(pid) for file in files for pid in file.read_text().split()]
 
 
-def carried_out(words: list[str], kill_after: float | None, kill_with_children: int) -> dict:
+def carried_out(words: list[str], kill_after: float | None, kill_with_children: int, by: int) -> dict:
     with tempfile.TemporaryFile("w+b") as output:
         started = time.monotonic()
         pid = os.fork()
         if pid == 0:
             child(words, output.fileno())
         children: list[int] = []
+        sent = False
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             late = kill_after is not None and time.monotonic() - started >= kill_after
-            if late or (kill_with_children and len(children := children_of(pid)) >= kill_with_children):
-                os.kill(pid, signal.SIGKILL)
+            if not sent and (
+                late or (kill_with_children and len(children := children_of(pid)) >= kill_with_children)
+            ):
+                os.kill(pid, by)
+                sent = True
             time.sleep(0.001 if kill_with_children == 0 else 0.05)
         _, status = os.waitpid(pid, 0)
         output.seek(0)
@@ -81,8 +85,9 @@ def carried_out(words: list[str], kill_after: float | None, kill_with_children: 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in its background
     load_claims()
     load_tasks()
     for line in sys.stdin:
         order = json.loads(line)
-        print(json.dumps(carried_out(order["words"], order["kill_after"], order["kill_with_children"])), flush=True)
+        print(json.dumps(carried_out(**order)), flush=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from hf_analysis.attention.layers import listed
 from hf_analysis.attention.layout import Row, batch, packing, rows_of
 from hf_analysis.attention.recorder import Recording, record
 from hf_analysis.measurement.reductions import PassageRows, passage_rows
@@ -108,6 +109,8 @@ class BatchedRecorder:
             recorded += [(recording, place) for place in range(len(part))]
         taken = {one for recording, _ in recorded for one in recording.computations}
         self.computations = sorted(f"{one.name}: {one.reason}" for one in taken)
+        attending = {recording.layers for recording, _ in recorded if len(recording.layers) < self.model.n_layers}
+        self.computations += [f"layers {listed(layers)} of {self.model.n_layers} attend" for layers in attending]
         result = []
         for item in group:
             mine, recorded = recorded[: len(item.rows)], recorded[len(item.rows) :]

@@ -108,10 +108,10 @@ def names() -> list[str]:
     return sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
-def tiny_model(name: str) -> Any:
+def tiny_model(name: str, **sizes: Any) -> Any:
     """The architecture with a few heads, layers and experts, and random weights that attend far from uniformly."""
     made = CONFIG_MAPPING[name]
-    config = made(**_sizes(made(), SPECIAL.get(name, {})))
+    config = made(**_sizes(made(), {**SPECIAL.get(name, {}), **sizes}))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(config).eval()
