@@ -26,8 +26,8 @@ COMMANDS = {
     "bench": "time training, entropy, patching, generation and traces against their peers, as ratios",
     "doctor": "what is installed, what is missing, which device, which caches",
 }
-OUT_OF_MEMORY = ("allocate memory", "failed to map segment", "bad_alloc")
-"""How torch, the dynamic linker and C++ call it."""
+OUT_OF_MEMORY = ("allocate memory", "failed to map segment", "bad_alloc", "can't start new thread")
+"""How torch, the dynamic linker, C++ and Python call it."""
 USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(
     f"  {name:<8} {summary}\n" for name, summary in COMMANDS.items()
 )
@@ -56,14 +56,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("cotlens: interrupted; the same command with --resume goes on", file=sys.stderr)
         return 130
-    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+    except (ValueError, OSError, MemoryError, RuntimeError, ImportError, SystemError) as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return 141  # as shells call it: `cotlens claims list | head` is no fault
         out_of_memory = isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
-        if os.environ.get("COTLENS_TRACEBACK") or (isinstance(error, RuntimeError) and not out_of_memory):
+        out_of_memory |= isinstance(error, (ImportError, SystemError)) and _memory_is_limited()
+        ours = isinstance(error, (ValueError, OSError))
+        if os.environ.get("COTLENS_TRACEBACK") or not (ours or out_of_memory):
             raise
         return _refuse(f"out of memory: choose smaller sizes ({error})" if out_of_memory else str(error))
     return 0
+
+
+def _memory_is_limited() -> bool:
+    """Whether the process has a limit of its own (`ulimit -v`): then an import may fail in any way."""
+    try:
+        import resource
+    except ImportError:
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def parse(kind, arguments: Sequence[str], program: str):

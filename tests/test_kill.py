@@ -1,8 +1,9 @@
-"""Killed anywhere, resumed: the same bits. SIGKILL at random moments of `train`, `entropy`, `trace`, `claims run`."""
+"""Killed anywhere, resumed: the same bits. SIGKILL, SIGTERM and SIGINT at random moments of every long command."""
 
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -15,9 +16,11 @@ from safetensors import safe_open
 from tests.tiers import slow_but
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process cannot fork on this system")
-FEW = {"train": 2, "entropy": 2, "claims": 2, "trace": 1}
-MANY = {"train": 10, "entropy": 10, "claims": 10, "trace": 2}
+FEW = {"train": 3, "entropy": 3, "claims": 3, "trace": 1}
+MANY = {"train": 12, "entropy": 12, "claims": 12, "trace": 3}
 """Kills of each command; a trace is written by the same code as an entropy run, but summarised by its own."""
+STATUS = {signal.SIGKILL: -9, signal.SIGTERM: -15, signal.SIGINT: 130}
+"""What a command ends with, by signal; a shell calls the first two 137 and 143."""
 HERE = Path(__file__).parent
 
 
@@ -31,11 +34,16 @@ class Zygote:
         )  # fmt: skip
 
     def run(
-        self, words: list[str], kill_after: float | None = None, kill_with_children: int = 0, **environment: str
+        self,
+        words: list[str],
+        kill_after: float | None = None,
+        kill_with_children: int = 0,
+        by: signal.Signals = signal.SIGKILL,
+        **environment: str,
     ) -> dict:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        order = {"words": words, "kill_after": kill_after, "kill_with_children": kill_with_children}
+        order = {"words": words, "kill_after": kill_after, "kill_with_children": kill_with_children, "by": by}
         print(json.dumps({**order, "environment": environment}), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline())
 
@@ -120,11 +128,12 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(kills_o
         begun: list[str] = []
         status = None
         while status != 0:  # a run is killed again and again, until it gets to its end before the kill
-            moment = moments.uniform(0, first["seconds"] * 1.1)
-            done = zygote.run([*words, "--out", str(out), *begun], kill_after=moment)
+            moment, by = moments.uniform(0, first["seconds"] * 1.1), list(STATUS)[kills % len(STATUS)]
+            done = zygote.run([*words, "--out", str(out), *begun], kill_after=moment, by=by)
             status = done["status"]
-            assert status in (0, -9), done["said"]
-            kills += status == -9
+            assert status in (0, STATUS[by]), (by, done["said"])
+            assert status != 130 or done["said"].startswith("cotlens: interrupted"), done["said"]
+            kills += status != 0
             begun = ["--resume"] if out.exists() else []
             for path in finals(out).values():
                 check_whole(path)
@@ -142,16 +151,30 @@ def test_workers_do_not_outlive_a_killed_run_which_then_ends_with_the_same_rows(
     words = [*words, str(tmp_path / "r")]
     killed = zygote.run([*words, "--workers", "2"], kill_with_children=2)
     assert killed["status"] == -9
-    assert len(killed["children"]) >= 2
-    deadline = time.monotonic() + 120  # a busy machine is no failure: they may still be importing
-    while (left := [pid for pid in killed["children"] if alive(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not left
+    assert_gone(killed["children"])
     assert zygote.run([*words, "--workers", "1", "--resume"])["status"] == 0
     whole, resumed = (finals(tmp_path / name) for name in ("whole", "r"))
     tables = [file for file in whole if file.endswith("rows.parquet")]
     assert tables
     assert all(resumed[file].read_bytes() == whole[file].read_bytes() for file in tables)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_a_run_that_was_asked_to(by, zygote, tmp_path):
+    words = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--out", str(tmp_path / "r"), "--workers", "2"]
+    asked = zygote.run(words, kill_with_children=2, by=by)
+    assert asked["status"] == STATUS[by], asked["said"]
+    assert_gone(asked["children"])
+
+
+def assert_gone(children: list[int]) -> None:
+    """Two workers at least there were, and soon they are no more."""
+    assert len(children) >= 2
+    deadline = time.monotonic() + 120  # a busy machine is no failure: they may still be importing
+    while (left := [pid for pid in children if alive(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
 
 
 def alive(pid: int) -> bool:

@@ -1,9 +1,9 @@
 """A process with everything imported that forks a child for each command: a kill costs the command, not the imports.
 
 Reads orders from standard input, one JSON object a line: the command's words, what to add to its environment and,
-perhaps, when to kill it. Answers each with one line: its exit status (-9: killed), its seconds, its output, the last
-line of it and, if it was killed with its children alive, their process ids. With LONGEST_SLEEP in the environment, no
-sleep takes longer: libraries wait for seconds before they try again.
+perhaps, when to kill it and by which signal. Answers each with one line: its exit status (-9: killed), its seconds,
+its output, the last line of it and, if it was killed with its children alive, their process ids. With LONGEST_SLEEP
+in the environment, no sleep takes longer: libraries wait for seconds before they try again.
 """
 
 import json
@@ -59,7 +59,7 @@ def children_of(parent: int) -> list[int]:
 
 
 def carried_out(
-    words: list[str], kill_after: float | None, kill_with_children: int, environment: dict[str, str]
+    words: list[str], kill_after: float | None, kill_with_children: int, by: int, environment: dict[str, str]
 ) -> dict:
     with tempfile.TemporaryFile("w+b") as output:
         started = time.monotonic()
@@ -67,10 +67,14 @@ def carried_out(
         if pid == 0:
             child(words, environment, output.fileno())
         children: list[int] = []
+        sent = False
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             late = kill_after is not None and time.monotonic() - started >= kill_after
-            if late or (kill_with_children and len(children := children_of(pid)) >= kill_with_children):
-                os.kill(pid, signal.SIGKILL)
+            if not sent and (
+                late or (kill_with_children and len(children := children_of(pid)) >= kill_with_children)
+            ):
+                os.kill(pid, by)
+                sent = True
             time.sleep(0.05 if kill_after is None else 0.001)
         _, status = os.waitpid(pid, 0)
         output.seek(0)
@@ -87,6 +91,7 @@ def carried_out(
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in its background
     if "LONGEST_SLEEP" in os.environ:
         sleep, longest = time.sleep, float(os.environ["LONGEST_SLEEP"])
         time.sleep = lambda seconds: sleep(min(seconds, longest))

@@ -4,6 +4,9 @@ Within `intercepting(model, handler)`, every attention call of the model is hand
 in place of the model's own implementation; what the handler returns goes on as the layer's output. `call.output()`
 is what the model itself would have computed, so a handler that only looks changes nothing. A handler that is done
 with the last layer (`call.is_last`) may raise `Enough`, which ends the block.
+
+A model that computes its attention outside the registry is followed by what it does to its scores
+(`hf_analysis.attention.following`).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,6 +20,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from hf_analysis.attention.account import Followed
+from hf_analysis.attention.following import following
+from hf_analysis.attention.layers import Watch, text_decoder, watching
+from hf_analysis.attention.masks import require_causal, split_mask
 from probes.attention.chunked import chunked_row_statistics
 from probes.attention.row import RowStatistics
 
@@ -36,7 +43,7 @@ _HARMLESS = frozenset({
 class AttentionCall:
     """One layer's attention, as the model asked for it."""
 
-    layer: int
+    layer: int  # the model's own number
     is_last: bool  # of the model's layers
     module: torch.nn.Module
     query: Float[Tensor, "batch head query d"]
@@ -69,7 +76,7 @@ class AttentionCall:
 
     @cached_property
     def _split(self) -> tuple[Tensor | None, Tensor | None]:
-        return _split_mask(self.attention_mask, self.options.get("position_bias"), self.key.shape[2])
+        return split_mask(self.attention_mask, self.options.get("position_bias"), self.key.shape[2])
 
     @cached_property
     def chunked(self) -> tuple[RowStatistics, Float[Tensor, "batch query head d_value"]]:
@@ -129,45 +136,80 @@ Handler = Callable[[AttentionCall], Float[Tensor, "batch query head d_value"]]
 @dataclass
 class _Active:
     handler: Handler
-    n_layers: int
+    watch: Watch
     cached: bool
-    n_calls: int = 0
+
+    def answer(
+        self,
+        module: torch.nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        scaling: float | None,
+        options: dict[str, Any],
+    ) -> Float[Tensor, "batch query head d_value"]:
+        """Hands one attention call to the handler."""
+        softcap, sinks = options.pop("softcap", None), options.pop("s_aux", None)
+        _refuse_unknown(module, query, key, options, self.cached)
+        layer = self.watch.attends(module)
+        is_last = layer == len(self.watch.layers) - 1
+        return self.handler(
+            AttentionCall(layer, is_last, module, query, key, value, attention_mask, scaling, softcap, sinks, options)
+        )
+
+    def follow(self, found: Followed) -> Float[Tensor, "batch query head d_value"]:
+        """The same for a call outside the registry."""
+        assert self.watch.running is not None
+        layer = self.watch.layers[self.watch.running]
+        require_causal(found.mask, type(layer).__name__)
+        options = {"position_bias": found.bias}
+        return self.answer(layer, found.query, found.key, found.value, found.mask, found.scale, options)
 
 
 _active: ContextVar[_Active | None] = ContextVar("active handler", default=None)
 
 
 @contextmanager
-def intercepting(model: "PreTrainedModel", handler: Handler, *, cached: bool = False) -> Iterator[None]:
+def intercepting(
+    model: "PreTrainedModel", handler: Handler, *, cached: bool = False, partly: bool = False
+) -> Iterator[None]:
     """Hands every attention call of `model` to `handler`; afterwards the model has its own implementation again.
 
     `cached`: the model may go on from keys that it has computed before, so that there are fewer queries than keys.
+    `partly`: the model may attend in some of its layers only; what the others do is not handed over.
 
-    A model that sends only some of its layers through the registry is refused at the end.
+    A model with layers whose attention cannot be intercepted is refused at the end.
     """
+    with watching(model) as watch:
+        active = _Active(handler, watch, cached)
+        token = _active.set(active)
+        try:
+            with _registered(model) if in_registry(model) else following(watch, active.follow):
+                yield
+        except Enough:
+            pass
+        finally:
+            _active.reset(token)
+    watch.require_all(model, partly)
+
+
+def in_registry(model: "PreTrainedModel") -> bool:
+    """Whether the model's attention goes through the registry of transformers."""
+    return bool(text_decoder(model)._can_set_attn_implementation())
+
+
+@contextmanager
+def _registered(model: "PreTrainedModel") -> Iterator[None]:
+    """Within, the model's attention is ours."""
     _make_known()
-    before = model.config._attn_implementation or "eager"
-    n_layers = model.config.get_text_config().num_hidden_layers
-    model.set_attn_implementation(NAME)
-    if model.config._attn_implementation != NAME:
-        raise ValueError(
-            f"{type(model).__name__} does not use the attention registry of transformers, so its heads "
-            "cannot be measured; use an architecture that does, such as Llama, Qwen2, GPT-2 or GPT-NeoX"
-        )
-    active = _Active(handler, n_layers, cached)
-    token = _active.set(active)
+    decoder = text_decoder(model)
+    before = decoder.config._attn_implementation or "eager"
+    decoder.set_attn_implementation(NAME)
     try:
         yield
-    except Enough:
-        pass
     finally:
-        _active.reset(token)
-        model.set_attn_implementation(before)
-    if active.n_calls == 0 or active.n_calls % n_layers:
-        raise ValueError(
-            f"{type(model).__name__} sent {active.n_calls % n_layers} of its {n_layers} layers through the "
-            "attention registry of transformers; heads that bypass it cannot be measured"
-        )
+        decoder.set_attn_implementation(before)
 
 
 def _intercepting_attention(
@@ -184,16 +226,9 @@ def _intercepting_attention(
     active = _active.get()
     if active is None:
         return _sdpa(module, query, key, value, attention_mask, dropout, scaling, **options), None
-    softcap, sinks = options.pop("softcap", None), options.pop("s_aux", None)
-    _refuse_unknown(module, query, key, options, active.cached)
     if options.get("is_causal") is False and attention_mask is None and query.shape[2] > 1:
         raise ValueError(f"{type(module).__name__} attends to later tokens too; only decoders are measured")
-    layer = active.n_calls % active.n_layers
-    active.n_calls += 1
-    own_index = getattr(module, "layer_idx", None)  # where a module knows it, bypassing calls cannot shift the last
-    is_last = (layer if own_index is None else own_index) == active.n_layers - 1
-    call = AttentionCall(layer, is_last, module, query, key, value, attention_mask, scaling, softcap, sinks, options)
-    return active.handler(call), None
+    return active.answer(module, query, key, value, attention_mask, scaling, options), None
 
 
 def _refuse_unknown(
@@ -208,24 +243,6 @@ def _refuse_unknown(
         raise ValueError(f"{name} is not causal self-attention over one text; only decoders are measured")
     if module.training:
         raise ValueError(f"{name} is in training mode; call model.eval() first")
-
-
-def _split_mask(
-    attention_mask: Tensor | None, bias: Tensor | None, n_keys: int
-) -> tuple[Bool[Tensor, "batch 1 query key"] | None, Tensor | None]:
-    """Which keys are seen, and what is added to their scores; an additive mask may say both."""
-    if attention_mask is None:
-        return None, bias
-    attention_mask = attention_mask[..., :n_keys]
-    if attention_mask.dtype == torch.bool:
-        return attention_mask, bias
-    visible = attention_mask > torch.finfo(attention_mask.dtype).min / 2
-    if visible.shape[1] != 1:
-        raise ValueError("an attention mask that differs between heads cannot be measured")
-    added = attention_mask.masked_fill(~visible, 0)
-    if bool(added.any()):
-        bias = added if bias is None else bias + added
-    return visible, bias
 
 
 def _make_known() -> None:

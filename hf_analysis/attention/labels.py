@@ -59,13 +59,22 @@ def token_labels(
 
 
 def tidy(
-    values: Mapping[str, Float[Tensor, "layer batch head query"]], tokens: tuple[tuple[str, ...], ...] | None
+    values: Mapping[str, Float[Tensor, "layer batch head query"]],
+    layers: Sequence[int],
+    tokens: tuple[tuple[str, ...], ...] | None,
 ) -> pd.DataFrame:
-    """One line for each text, layer, head and position; `token` is empty where it is not known."""
+    """One line for each text, layer (by the model's own number), head and position; `token` is empty if not known."""
     n_layers, n_texts, n_heads, n_tokens = next(iter(values.values())).shape
     text, layer, head, position = np.indices((n_texts, n_layers, n_heads, n_tokens)).reshape(4, -1)
     names = np.full((n_texts, n_tokens), None) if tokens is None else np.array(tokens, dtype=object)
     columns = {name: found.transpose(0, 1).double().numpy().reshape(-1) for name, found in values.items()}
     return pd.DataFrame(
-        {"text": text, "layer": layer, "head": head, "position": position, "token": names[text, position], **columns}
+        {
+            "text": text,
+            "layer": np.array(layers)[layer],
+            "head": head,
+            "position": position,
+            "token": names[text, position],
+            **columns,
+        }
     )

@@ -3,16 +3,24 @@
 The tokens that all passages of a problem begin with, the root, stand first and are computed once; the rest of
 each passage follows as a branch that sees the root and itself, at the positions it would have on its own.
 Models whose attention depends on more than position and visibility (sliding windows shorter than the row,
-rotary frequencies that change with length) get one plain row per passage instead.
+rotary frequencies that change with length, a recurrence beside it) get one plain row per passage instead.
 """
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+
+from hf_analysis.attention.intercept import in_registry
+from hf_analysis.attention.layers import mixer, text_decoder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -77,8 +85,43 @@ def batch(rows: Sequence[Row], pad: int) -> Batch:
     return Batch(ids, positions, mask)
 
 
+def packing(model: "PreTrainedModel", row_length: int) -> tuple[bool, str]:
+    """Whether `model` can compute a packed row of that length, and why (not)."""
+    if not in_registry(model):
+        return False, f"{type(model).__name__} makes its own masks"
+    if not _takes_positions(model):
+        return False, f"{type(model).__name__} numbers its tokens itself"
+    other = mixer(text_decoder(model))
+    if other is not None:
+        return False, f"{other} carries tokens over beside attention"
+    return sharing(model.config.get_text_config(), row_length)
+
+
+@torch.inference_mode()
+def _takes_positions(model: "PreTrainedModel") -> bool:
+    """Whether the model reads positions that it is given as those that it counts itself, tried on two tokens.
+
+    Bart's decoder ignores them, and RoBERTa begins its own at 2.
+    """
+    if model not in _tried:
+        network: Any = model.base_model
+        taken = "position_ids" in inspect.signature(network.forward).parameters
+        if taken:
+            ids = torch.zeros((1, 2), dtype=torch.long, device=next(model.get_input_embeddings().parameters()).device)
+            own, given = (
+                network(input_ids=ids, use_cache=False, **options)[0]
+                for options in ({}, {"position_ids": torch.arange(2, device=ids.device)[None]})
+            )
+            taken = torch.allclose(own, given, rtol=1e-2, atol=1e-2 * float(own.abs().max()))
+        _tried[model] = taken
+    return _tried[model]
+
+
+_tried: "WeakKeyDictionary[PreTrainedModel, bool]" = WeakKeyDictionary()
+
+
 def sharing(config: Any, row_length: int) -> tuple[bool, str]:
-    """Whether a model with this text configuration can compute a packed row of that length, and why (not)."""
+    """The same, as far as its text configuration says."""
     window = getattr(config, "sliding_window", None)
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     windowed = kinds != {"full_attention"} or (window is not None and getattr(config, "layer_types", None) is None)

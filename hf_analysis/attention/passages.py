@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from hf_analysis.attention.layout import Row, batch, rows_of, sharing
+from hf_analysis.attention.layers import listed
+from hf_analysis.attention.layout import Row, batch, packing, rows_of
 from hf_analysis.attention.recorder import Recording, record
 from hf_analysis.measurement.reductions import PassageRows, passage_rows
 from hf_analysis.models.loading import LoadedModel
@@ -76,7 +77,7 @@ def prepare(problem: Problem, found: Mapping[str, Tokenised], model: LoadedModel
     chosen, layout = rows_of(ids, share=False), "sharing was switched off"
     if share:
         whole = rows_of(ids, share=True)
-        possible, layout = sharing(model.model.config.get_text_config(), len(whole[0].ids))
+        possible, layout = packing(model.model, len(whole[0].ids))
         chosen = whole if possible else chosen
     passages, counts = zip(*((one.passage, one.counts) for one in found.values()))
     return Prepared(problem, tuple(found), passages, ids, counts, tuple(chosen), layout)
@@ -112,6 +113,8 @@ class BatchedRecorder:
         self.computations = sorted([
             *map(str, taken), *(f"checked: within {difference:.1e} of {name}" for name, difference in compared)
         ])  # fmt: skip
+        attending = {recording.layers for recording, _ in recorded if len(recording.layers) < self.model.n_layers}
+        self.computations += [f"layers {listed(layers)} of {self.model.n_layers} attend" for layers in attending]
         result = []
         for item in group:
             mine, recorded = recorded[: len(item.rows)], recorded[len(item.rows) :]

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hf_analysis.attention.intercept import AttentionCall, Enough, intercepting
+from hf_analysis.attention.intercept import AttentionCall, Enough, in_registry, intercepting
 from hf_analysis.attention.labels import TokenIds, as_batch, tidy, token_labels
 from hf_analysis.models.loading import LoadedModel
 from probes.attention.check import require_agreement
@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recording:
-    """Every row of every head: `recording["normalised_entropy"]` is one statistic, NaN where it is not defined."""
+    """Every row of every head: `recording["normalised_entropy"]` is one statistic, NaN where it is not defined.
+
+    Of a hybrid, the layers that attend; `layers` says which.
+    """
 
     values: Mapping[str, Float[Tensor, "layer batch head query"]]
     """The statistics by name, as they were asked for."""
@@ -45,6 +48,8 @@ class Recording:
     """Rows in which the model's own numbers are not finite: NaN in every statistic."""
     computations: tuple[Computation, ...]
     """How each layer was measured."""
+    layers: tuple[int, ...]
+    """The model's own numbers of the layers."""
     differences: Mapping[str, float] = field(default_factory=dict)
     """With `check`: the largest difference of a statistic from each computation that layers were compared with."""
     tokens: tuple[tuple[str, ...], ...] | None = None
@@ -60,7 +65,7 @@ class Recording:
 
     def to_pandas(self) -> pd.DataFrame:
         """One line for each text, layer, head and position, with the token and one column for each statistic."""
-        return tidy(self.values, self.tokens)
+        return tidy(self.values, self.layers, self.tokens)
 
 
 @dataclass
@@ -68,6 +73,7 @@ class _Recorder:
     alone: bool  # whether nobody reads what the model computes
     statistics: Sequence[str]
     layers: list[RowStatistics] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     computations: list[Computation] = field(default_factory=list)
     check: bool = False  # whether every layer is computed a second time, by a slower computation
     differences: dict[str, float] = field(default_factory=dict)
@@ -92,7 +98,13 @@ class _Recorder:
                 statistics, output, chosen, call.query, call.key, call.scale, value=value, layer=call.layer, **inputs
             )
             self.differences[reference] = max(difference, self.differences.get(reference, 0.0))
+        if self.layers and statistics.entropy.shape != self.layers[0].entropy.shape:
+            raise ValueError(
+                f"layer {call.layer} has {call.query.shape[1]} heads, layer {self.numbers[0]} has "
+                f"{self.layers[0].entropy.shape[1]}: only layers with as many heads go into one table"
+            )
         self.layers.append(statistics)
+        self.numbers.append(call.layer)
         self.computations.append(chosen)
         if ends:
             raise Enough
@@ -104,7 +116,8 @@ class _Recorder:
         )
         values = {name: one.of(stacked) for name, one in self.asked.items()}
         overflow = stacked.entropy.isnan() & (stacked.n_visible > 0)
-        return Recording(values, stacked.n_visible, overflow, tuple(self.computations), self.differences, tokens)
+        found = (values, stacked.n_visible, overflow, tuple(self.computations), tuple(self.numbers))
+        return Recording(*found, self.differences, tokens)
 
 
 @torch.inference_mode()
@@ -127,7 +140,7 @@ def record(
 
     Where the same pass gives both (float32, or half precision on a GPU), attention's output comes with the
     statistics, equal to the model's own up to rounding. What the model does behind its last attention is left out;
-    of a model that runs its layers more than once, the first run is measured.
+    of a model that runs its layers more than once, the first run is measured; of a hybrid, the layers that attend.
 
     Pad on the right: rows of real tokens never see what stands behind them, and rows of pads mean nothing.
     `mask` is True where a query sees a key; without it, the model's own causal mask holds.
@@ -138,12 +151,14 @@ def record(
     ids = as_batch(input_ids)
     labels = token_labels(ids, tokens, tokenizer)
     recorder = _Recorder(alone=True, statistics=_asked(statistics), check=check)
+    if mask is not None and not in_registry(model):
+        raise ValueError(f"{type(model).__name__} takes no mask of its own making; record one text in each row")
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
     if position_ids is not None:
         inputs["position_ids"] = position_ids
     device = next(model.get_input_embeddings().parameters()).device
     inputs = {name: v.to(device) if isinstance(v, Tensor) else v for name, v in inputs.items()}
-    with intercepting(model, recorder):
+    with intercepting(model, recorder, partly=True):
         model.base_model(**inputs)
     return recorder.result(labels)
 
@@ -161,7 +176,7 @@ def recording(model: "PreTrainedModel", statistics: Sequence[str] | None = None)
     not have, are computed here: equal to rounding, and only within `torch.no_grad()`.
     """
     recorder = _Recorder(alone=False, statistics=_asked(statistics))
-    with intercepting(model, recorder):
+    with intercepting(model, recorder, partly=True):
         yield recorder
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hf_analysis.attention.intercept import AttentionCall, intercepting
-from hf_analysis.attention.layout import Row, batch, sharing
+from hf_analysis.attention.layout import Row, batch, packing
 from hf_analysis.causal.edges import KINDS, cut
 from hf_analysis.causal.likelihood import log_probs_at, token_log_probs
 from hf_analysis.models.loading import LoadedModel
@@ -79,7 +79,7 @@ def knocked_out_log_probs(
     for start, group in _by_first_query(knockouts).items():
         row = Row((*ids[:start], *list(ids[start:]) * len(group)), start, (len(ids) - start,) * len(group))
         chosen = [knockouts[i] for i in group]
-        if sharing(model.model.config.get_text_config(), len(row.ids))[0]:
+        if packing(model.model, len(row.ids))[0]:
             found[group] = _packed_log_probs(model, row, chosen, places)
         else:
             texts = torch.tensor([list(ids)]).expand(len(group), -1)

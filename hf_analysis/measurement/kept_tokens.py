@@ -44,7 +44,7 @@ def _table(passage: PassageRows, statistic: str, tokens: Sequence[str], first: i
     frame = pd.DataFrame(
         {
             "statistic": statistic,
-            "layer": layer,
+            "layer": np.array(passage.layers)[layer],
             "head": head,
             "position": position,
             "token": np.asarray(tokens, dtype=object)[position],

@@ -39,6 +39,8 @@ class PassageRows:
     counts: TokenCounts
     values: Mapping[str, Float[Tensor, "layer head pos"]]
     """By statistic; NaN for tokens that see fewer than two keys."""
+    layers: tuple[int, ...]
+    """The model's own numbers of the layers."""
 
     def within(self, statistic: str, part: Selection) -> Float[Tensor, "layer head in_part"]:
         """The values of the tokens of a part, without those that have none in some layer.
@@ -84,13 +86,14 @@ def passage_rows(
     if len(overflow):
         layer, head, token = overflow[0].tolist()
         raise ValueError(
-            f"condition {condition}: attention is not finite in layer {layer}, head {head} at token {token + 1} of "
-            f"{len(where)}; a number overflowed or the weights hold NaN: try --dtype float32, or other weights"
+            f"condition {condition}: attention is not finite in layer {recording.layers[layer]}, head {head} at "
+            f"token {token + 1} of {len(where)}; a number overflowed or the weights hold NaN: try --dtype float32, "
+            "or other weights"
         )
     n_visible = recording.n_visible[:, row].index_select(-1, where)
     cut = {name: part[:, row].index_select(-1, where) for name, part in recording.values.items()}
     values = {name: with_two_keys(part, n_visible) for name, part in cut.items()}
-    return PassageRows(condition, setting, tuple(ids), counts, values)
+    return PassageRows(condition, setting, tuple(ids), counts, values, recording.layers)
 
 
 def reduce_problem(
@@ -116,7 +119,8 @@ def reduce_problem(
         for passage in passages:
             others = [p for p in passages if p is not passage and _is_pair(passage, p, pairs)]
             cells += (_of_pairs if scope.paired else _of_passage)(passage, others, scope, asked)
-    return Reduced(_table(run, unit, cells), tuple(set_aside))
+    layers = passages[0].layers if passages else ()
+    return Reduced(_table(run, unit, cells, layers), tuple(set_aside))
 
 
 def identical(scope: Scope, passages: Sequence[PassageRows]) -> bool:
@@ -190,7 +194,7 @@ def _over(
     return torch.cat([reduced(reduction, block).mean(-1) for block in blocks]).view(values.shape[:2])
 
 
-def _table(run: str, unit: str, cells: Sequence[Cell]) -> pd.DataFrame:
+def _table(run: str, unit: str, cells: Sequence[Cell], layers: Sequence[int]) -> pd.DataFrame:
     if not cells:
         return rows.concat([])
     condition, setting, metric, scope, n_tokens, values = zip(*cells)
@@ -201,7 +205,7 @@ def _table(run: str, unit: str, cells: Sequence[Cell]) -> pd.DataFrame:
         condition=np.repeat(condition, each),
         unit=unit,
         setting=np.repeat(setting, each),
-        layer=np.tile(np.repeat(np.arange(n_layers), n_heads), len(cells)),
+        layer=np.tile(np.repeat(layers, n_heads), len(cells)),
         head=np.tile(np.arange(n_heads), n_layers * len(cells)),
         metric=np.repeat(metric, each),
         scope=np.repeat(scope, each),

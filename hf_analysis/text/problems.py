@@ -140,7 +140,9 @@ def _from_records(found: Records, stem: str, columns: Columns) -> list[Problem]:
 def _problem(record: object, default_id: str, columns: Columns) -> Problem:
     parts = parts_of(record, columns)
     given = record.get("id") if isinstance(record, dict) else None
-    identity = default_id if given is None else str(given)
+    if not isinstance(given, str | int | float | None):
+        raise ValueError(f"'id' must be a text or a number, got {type(given).__name__}")
+    identity = default_id if given is None or given != given else str(given)  # NaN: a cell that is empty
     require_readable(identity, "id")
     for mark in (CLUSTER, COPY):
         if mark in identity:

@@ -47,14 +47,14 @@ def _jsonl(path: Path) -> Records:
                 continue
             try:
                 yield f"{path}, line {n}", json.loads(line.decode("utf-8-sig" if n == 1 else "utf-8"))
-            except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:  # numbers of thousands of digits are refused too
                 raise ValueError(f"{path}, line {n}: not a JSON object in UTF-8 ({error})") from None
 
 
 def _json(path: Path) -> Records:
     try:
         found = json.loads(path.read_bytes().decode("utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits are refused too
         raise ValueError(
             f"{path}: not JSON in UTF-8 ({error}); one object in each line makes a .jsonl file"
         ) from None

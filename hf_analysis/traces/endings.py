@@ -2,7 +2,7 @@
 
 The beginnings of one text share it: the text is a trunk, and after each beginning a copy of the ending branches off,
 at its own positions, seeing that beginning and itself. All of them are one forward pass. Beginnings that are other
-texts, and models that cannot compute a packed row (`hf_analysis.attention.layout.sharing`), get a row each.
+texts, and models that cannot compute a packed row (`hf_analysis.attention.layout.packing`), get a row each.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hf_analysis.attention.layout import sharing
+from hf_analysis.attention.layout import packing
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.models.logits import output_head
 
@@ -55,7 +55,7 @@ def after_beginnings(
     """The scores of `ending` after the first n tokens of `trunk`, for each n of `lengths`."""
     n, branch = max(lengths), len(ending.ids)
     row = [*trunk[:n], *ending.ids * len(lengths)]
-    if not sharing(model.model.config.get_text_config(), len(row))[0]:
+    if not packing(model.model, len(row))[0]:
         return after_texts(model, [trunk[:length] for length in lengths], ending)
     _check_length(model, n + branch)
     positions, mask = _comb(n, lengths, branch)

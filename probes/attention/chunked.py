@@ -62,12 +62,12 @@ def chunked_row_statistics(
         if output is not None:
             output.write(rows, weights)
     sums = RowSums(*(torch.cat(part, dim=2) for part in zip(*parts)))
-    statistics = sums.statistics(*n_visible_keys(mask, query, key), spoiled, top1)
+    statistics = sums.statistics(*n_visible_keys(mask, query, key), spoiled, top1, sinks)
     if output is None:
         return statistics, None
     finished = output.normalised(*sums.weights())
     if sinks is not None:
-        finished *= torch.sigmoid(sums.lse - sinks[:, None].to(finished.dtype))[..., None]
+        finished *= torch.sigmoid(sums.over_sinks(sinks))[..., None]
     return statistics, finished if spoiled is None else finished.masked_fill_(spoiled[..., None], torch.nan)
 
 

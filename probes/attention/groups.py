@@ -139,7 +139,7 @@ class _Product:
         product = self.output.normalised(*sums.weights())
         if self.sinks is None:
             return product
-        return product * torch.sigmoid(sums.lse - self.sinks[:, None].to(product.dtype))[..., None]
+        return product * torch.sigmoid(sums.over_sinks(self.sinks))[..., None]
 
 
 def _bands(columns: Float[Tensor, "key group"]) -> _Bands:

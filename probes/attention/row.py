@@ -18,7 +18,7 @@ class RowStatistics:
     """What one attention layer does at every query. Entropies in nats, over the keys a query sees.
 
     A query that sees no key has NaN everywhere; one that sees only key 1 has no quantity without the sink. The fused
-    path does not know the largest weights.
+    path does not know the largest weights. A learned sink (GPT-OSS) is no key: rows are renormalised without it.
     """
 
     entropy: Float[Tensor, "batch head query"]
@@ -28,6 +28,11 @@ class RowStatistics:
     n_visible_without_sink: Int[Tensor, "batch 1 query"]
     top1_mass: Float[Tensor, "batch head query"] | None = None  # the largest weight
     top1_mass_without_sink: Float[Tensor, "batch head query"] | None = None  # of the row without key 1, renormalised
+    learned_sink_mass: Float[Tensor, "batch head query"] | None = None  # what a learned sink takes; if not given, 0
+
+    def __post_init__(self) -> None:
+        if self.learned_sink_mass is None:
+            object.__setattr__(self, "learned_sink_mass", self.entropy * 0)  # NaN stays NaN
 
 
 class RowsOfPattern:
@@ -68,6 +73,10 @@ class RowsOfPattern:
         if self.pattern.shape[-1] == 1:
             return self.pattern[..., 0] * torch.nan
         return self._others.amax(-1).masked_fill(self.n_visible_without_sink < 1, torch.nan)
+
+    @cached_property
+    def learned_sink_mass(self) -> Float[Tensor, "*batch query"]:
+        return self._seen(torch.zeros_like(self.pattern[..., 0]))
 
     @property
     def _others(self) -> Float[Tensor, "*batch query others"]:

@@ -42,6 +42,7 @@ QUANTITIES = (
     "n_visible_without_sink",
     "top1_mass",
     "top1_mass_without_sink",
+    "learned_sink_mass",
 )
 """What a statistic can be computed from; `probes.attention.row.RowStatistics` says what each is."""
 

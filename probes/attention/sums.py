@@ -55,6 +55,10 @@ class RowSums(NamedTuple):
         """The log-sum-exp over all keys."""
         return torch.logaddexp(self.lse_others, self.first_score)
 
+    def over_sinks(self, sinks: Float[Tensor, "head"]) -> Float[Tensor, "batch head query"]:
+        """The log of the mass on the keys against that on a learned score of no key."""
+        return self.lse - sinks[:, None].to(self.total.dtype)
+
     @property
     def alone(self) -> Bool[Tensor, "batch head query"]:
         """Rows that see no key but key 1."""
@@ -77,8 +81,9 @@ class RowSums(NamedTuple):
         n_visible_without_sink: Int[Tensor, "batch 1 query"],
         spoiled: Bool[Tensor, "batch head query"] | None = None,
         top1: bool = True,
+        sinks: Float[Tensor, "head"] | None = None,
     ) -> RowStatistics:
-        """All that is asked of a row; NaN in `spoiled` ones."""
+        """All that is asked of a row; NaN in `spoiled` ones. `sinks` are learned scores of no key."""
         entropy_others = self.total.log() - self.score / self.total
         entropy, first, others = with_first_key(entropy_others, self.lse_others, self.first_score)
         alone, blind = self.alone, self.blind
@@ -93,6 +98,9 @@ class RowSums(NamedTuple):
             n_visible_without_sink=n_visible_without_sink,
             top1_mass=largest,
             top1_mass_without_sink=self.total.reciprocal().masked_fill_(alone, torch.nan) if top1 else None,
+            learned_sink_mass=(
+                None if sinks is None else torch.sigmoid(-self.over_sinks(sinks)).masked_fill_(blind, torch.nan)
+            ),
         )
 
 

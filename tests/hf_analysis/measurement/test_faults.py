@@ -10,7 +10,8 @@ from transformers import Llama4TextConfig
 from hf_analysis.attention.recorder import record
 from hf_analysis.measurement.measure import measure
 from hf_analysis.models.loading import LoadedModel
-from tests.hf_analysis.tiny_models import GROUPED, build
+from tests.hf_analysis.architectures import tiny_model
+from tests.hf_analysis.tiny_models import GROUPED, VOCABULARY, build
 
 PAIR = ("cot", "no_cot")
 
@@ -25,6 +26,31 @@ def test_rows_of_two_versions_are_not_mixed(llama, problems, tmp_path, monkeypat
     again = measure(llama, problems[:2], PAIR, tmp_path / "whole", resume=True)  # finished: nothing is mixed
     pd.testing.assert_frame_equal(again, whole, check_exact=True)
     assert len(json.loads((tmp_path / "whole" / "measurement.json").read_text())["versions"]) == 1
+
+
+def test_damaged_values_of_tokens_are_refused_by_name_and_left_alone(llama, problems, tmp_path):
+    out = tmp_path / "out"
+    measure(llama, problems[:2], PAIR, out, keep_tokens=2)
+    whole = (out / "tokens.parquet").read_bytes()
+    file = sorted((out / "tokens").iterdir())[0]
+    sound = file.read_bytes()
+    for damage in (b"", sound[: len(sound) // 2], b"not a table" * 50):
+        file.write_bytes(damage)
+        with pytest.raises(ValueError, match=f"{file.name} is damaged"):
+            measure(llama, problems[:2], PAIR, out, keep_tokens=2, resume=True)
+        assert file.read_bytes() == damage
+    file.write_bytes(sound)
+    measure(llama, problems[:2], PAIR, out, keep_tokens=2, resume=True)
+    assert (out / "tokens.parquet").read_bytes() == whole
+
+
+def test_the_rows_of_a_hybrid_name_the_layers_that_attend(tokenizer, problems, tmp_path):
+    model = tiny_model("qwen3_next", vocab_size=VOCABULARY, max_position_embeddings=512)
+    table = measure(LoadedModel("hybrid", model, tokenizer), problems[:1], PAIR, tmp_path / "out", keep_tokens=1)
+    assert set(table["layer"]) == {3}
+    assert set(pd.read_parquet(tmp_path / "out" / "tokens.parquet")["layer"]) == {3}
+    facts = json.loads((tmp_path / "out" / "measurement.json").read_text())
+    assert "layers 3 of 4 attend" in facts["paths"]
 
 
 def test_weights_that_are_not_numbers_are_said(tokenizer, problems, tmp_path):

@@ -1,5 +1,7 @@
 """Several texts of one problem, against each of them measured alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +24,7 @@ def passages(lengths, seed=0, endings=None):
         PassageRows(
             key, "correct=1" if "generated" in key else "", (*range(1 + n), *(endings or {}).get(key, (7, 8))),
             TokenCounts(3 + n, 3, 2 if "clean" in key else None),
-            {"normalised_entropy": torch.rand((2, 2, 3 + n), generator=generator)},
+            {"normalised_entropy": torch.rand((2, 2, 3 + n), generator=generator)}, (0, 1),
         )
         for key, n in lengths.items()
     ]  # fmt: skip
@@ -30,9 +32,7 @@ def passages(lengths, seed=0, endings=None):
 
 def measured_alone(found, keys, unit="p0"):
     """What `found` has under `keys` only, each a condition."""
-    alone = [
-        PassageRows(keys[p.condition], p.setting, p.ids, p.counts, p.values) for p in found if p.condition in keys
-    ]
+    alone = [replace(p, condition=keys[p.condition]) for p in found if p.condition in keys]
     return reduce_problem("m", unit, alone, *ASKED).rows
 
 

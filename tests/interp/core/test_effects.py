@@ -135,7 +135,7 @@ def measured_texts(n=4):
             passages = [
                 PassageRows(
                     condition, "", tuple(range(3 + k)), TokenCounts(3 + k, 3),
-                    {"normalised_entropy": torch.rand((2, 3, 3 + k), generator=generator)},
+                    {"normalised_entropy": torch.rand((2, 3, 3 + k), generator=generator)}, (0, 1),
                 )
                 for condition, k in lengths.items()
             ]  # fmt: skip

@@ -70,6 +70,7 @@ def naive(name, row, n_visible):
         "entropy_nats_without_sink": lambda: nats_others,
         "effective_keys_without_sink": lambda: 2.718281828459045**nats_others,
         "top1_mass_without_sink": lambda: max(others.tolist()),
+        "learned_sink_mass": lambda: 0.0,
     }[name]()
 
 
