@@ -165,6 +165,7 @@ class Trainer:
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimiser = torch.optim.Adam(trained, lr=config.lr, betas=(0.9, 0.999), fused=True)
         self.dataset = self._dataset()
+        self.order: tuple[int, torch.Tensor] | None = None
         self.samples, self.updates = 0, 0
         self.losses: list[float] = []
         self.history: list[Evaluation] = []
@@ -268,9 +269,10 @@ class Trainer:
         if self.dataset is None:
             return training_sample(self.task, size, self.held_out.keys, self.data)
         epoch, start = divmod(self.samples, len(self.dataset))
-        shuffle = stream(self.config.seed, f"epoch {epoch}")
-        order = torch.randperm(len(self.dataset), generator=shuffle)
-        return self.dataset[order[start : start + size]]
+        if self.order is None or self.order[0] != epoch:
+            shuffle = stream(self.config.seed, f"epoch {epoch}")
+            self.order = epoch, torch.randperm(len(self.dataset), generator=shuffle)
+        return self.dataset[self.order[1][start : start + size]]
 
     def _update(self, batch: Batch) -> None:
         config = self.config

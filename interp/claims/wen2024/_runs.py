@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from interp.core.claim import Item
-from probes.rows import concat, read, setting, with_settings, write
+from probes.rows import concat, read, setting, with_settings, words, write
 
 if TYPE_CHECKING:
     from probes.hooked.points import Hooked
@@ -86,7 +86,7 @@ class RecipeRun(ParityRun):
     def labels(self) -> dict[str, Any]:
         """The columns that say which run a row belongs to."""
         of_run = super().labels
-        return {**of_run, "setting": f"{of_run['setting']} {setting(dropout=self.dropout)}"}
+        return {**of_run, "setting": setting(**words(of_run["setting"]), dropout=self.dropout)}
 
 
 def run_of(parameters: Mapping[str, Any]) -> ParityRun:
