@@ -17,6 +17,8 @@ GRID = 48
 """Evaluations of a run: fewer than in the experiment, for speed."""
 NOISE = 0.02
 """Standard deviation of an evaluation."""
+SPREAD = 0.25
+"""Standard deviation of the logarithm of a run's own falls."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,9 @@ def curve_rows(
         chance = 0.5**run.k if run.cot else 0.5
         rise = 1 / (1 + np.exp(np.minimum((jump - grid) / (0.03 * jump), 50)))
         accuracy.append(chance + (1 - chance) * rise + generator.normal(0, NOISE / 2, rise.shape))
-        fall = _drift(world, of.solution, grid, seeds, generator) + world.step * (grid >= world.at * jump)
-        fall = fall + world.early * np.where(np.isfinite(at)[:, None], np.minimum(grid / jump, 1.0), 0.0)
+        size = np.exp(generator.normal(0, SPREAD, (seeds, 1)))
+        fall = _drift(world, of.solution, grid, seeds, generator) + world.step * size * (grid >= world.at * jump)
+        fall = fall + world.early * size * np.where(np.isfinite(at)[:, None], np.minimum(grid / jump, 1.0), 0.0)
         entropy.append(0.98 - fall[:, None] + generator.normal(0, NOISE, (seeds, run.heads, len(grid))))
         steps.append(grid)
     each = [of.run for of in runs]

@@ -266,9 +266,9 @@ register(
         ),
         history=(
             "Entropy was judged before as above 0.5 in failed runs, which is true at initialisation; the contrast "
-            "with solved runs was written after the first cpu run, whose eight seeds had 7 of 8 solved against 0 of 8 "
-            "and an entropy higher by 0.57 [0.39, 0.75]. Nothing has changed since but seeds, ten, and evaluations, "
-            "every 8,192 samples. "
+            "with solved runs was written after the first cpu run, which had 7 of 8 seeds solved against 0 of "
+            "8 and an entropy higher by 0.57 [0.39, 0.75]. Nothing has changed since but seeds, ten, and "
+            "evaluations, every 8,192 samples. "
             f"{MEDIANS}"
         ),
         presets=PRESETS,

@@ -105,12 +105,14 @@ COT = ParityRun(cot=True, n=16, k=4, budget=BUDGET)
 NO_COT = replace(COT, cot=False, dataset_size=2000)
 
 
-def test_excess_fall_is_blind_to_lines_and_parabolas_and_sees_a_step():
+def test_excess_fall_is_blind_to_lines_and_sees_a_step():
     steps = np.linspace(0, 100, 101)
-    for curve in (1 - 0.005 * steps, 1 - 5e-5 * steps**2, np.full(101, 0.3)):
-        assert excess_fall(steps, curve, 50.0, 12.0) == pytest.approx(0, abs=1e-12)
-    assert excess_fall(steps, np.where(steps >= 50, 0.2, 0.9), 50.0, 12.0) == pytest.approx(0.7)
-    assert excess_fall(steps, np.where(steps >= 30, 0.2, 0.9), 50.0, 12.0) == pytest.approx(-0.35)
+    for line in (1 - 0.005 * steps, np.full(101, 0.3)):
+        assert excess_fall(steps, line, 40.0, 60.0) == pytest.approx(0, abs=1e-12)
+    assert excess_fall(steps, np.where(steps >= 50, 0.2, 0.9), 40.0, 60.0) == pytest.approx(0.7)
+    assert excess_fall(steps, np.where(steps >= 30, 0.2, 0.9), 40.0, 60.0) == pytest.approx(-0.7 * 20 / 40 / 2)
+    assert excess_fall(steps, np.where(steps >= 70, 0.2, 0.9), 40.0, 60.0) == pytest.approx(-0.35)
+    assert np.isnan(excess_fall(steps, steps, 40.0, 95.0))
 
 
 def test_difference_of_means_widens_for_few_units_and_for_units_that_agree():
@@ -259,11 +261,14 @@ def test_fig9_needs_failure_without_and_success_with_cot():
     ]
     repeated = seeds(replace(COT, dataset_size=10_000), lambda s: 7e4 + 1e3 * s)
     fresh = seeds(COT, lambda s: 6e4 + 1e3 * s)
-    assert set(outcomes("fig9", fails + repeated + fresh).values()) == {"supported"}
+    easy = seeds(replace(NO_COT, k=2, dataset_size=0), lambda _: 5e4)
+    assert set(outcomes("fig9", fails + easy + repeated + fresh).values()) == {"supported"}
     slow = seeds(COT, lambda s: 5e5 + 1e3 * s)
-    assert outcomes("fig9", fails + repeated + slow)["fresh_samples"] == "refuted"
+    assert outcomes("fig9", fails + easy + repeated + slow)["fresh_samples"] == "refuted"
     learned = [row for heads in (1, 2, 4) for row in seeds(replace(NO_COT, heads=heads), lambda _: 1e5)]
-    assert outcomes("fig9", learned + repeated + fresh)["fails"] == "refuted"
+    assert outcomes("fig9", learned + repeated + easy + fresh)["fails"] == "refuted"
+    nothing = seeds(replace(NO_COT, k=2, dataset_size=0), lambda _: BUDGET, accuracy=0.5)
+    assert outcomes("fig9", fails + nothing + repeated + fresh)["easier"] == "refuted"
 
 
 def test_fig11_counts_heads_at_the_jump():
