@@ -23,9 +23,9 @@ def excess_fall(
 ) -> float:
     """How much more a curve falls from `start` to `end` than its rates before and after would have it fall.
 
-    The fall, minus the time it takes times the mean of two rates: from the first step to `start`, and after `end` over
-    as much time, or what there is of it. 0 for any line, and the height of a step in between. NaN where the
-    curve ends before half of that time.
+    The fall, minus its time times the mean of two rates: from the first step to `start`, and after `end` over as much
+    time, or what there is of it. 0 for any line, and the height of a step in between. NaN where the curve ends before
+    half of that time.
     """
     length, after = end - start, min(end - start, steps[-1] - end)
     if not 0 < length <= 2 * after:
