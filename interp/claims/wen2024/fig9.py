@@ -260,10 +260,10 @@ register(
             "four heads on 10^6 samples, half of them seen instead of all ten times; the learning rate falls to 0 "
             "over 10^7 samples, so that these runs are the beginnings of the paper's. A larger budget could overturn "
             "the failure: the verdict is about 150 epochs, where CoT takes six. With CoT learning rate 3e-4, the "
-            "better one at this width. Eight seeds. paper: all 36 configurations, three learning rates and three dataset "
-            "sizes at 10^7 samples. C.2 prints the learning rates as 6e-6, 8e-8 and 1e-4; we read the first two as "
-            "6e-5 and 8e-5, as in section 4.1. The control is ours. The smoke preset is far smaller still: it tests "
-            "the code, not the claim."
+            "better one at this width. Eight seeds. paper: all 36 configurations, three learning rates and three "
+            "dataset sizes at 10^7 samples. C.2 prints the learning rates as 6e-6, 8e-8 and 1e-4; we read the first "
+            "two as 6e-5 and 8e-5, as in section 4.1. The control is ours. The smoke preset is far smaller still: it "
+            "tests the code, not the claim."
         ),
         history=(
             "Before, three settings without CoT at learning rate 3e-4 and 10^6 samples, and no positive control: 6 "

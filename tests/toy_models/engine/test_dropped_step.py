@@ -25,7 +25,7 @@ def full_masks(n: int, task: Parity, d_model: int) -> list[torch.Tensor]:
 def hooked(model, masks, inputs, positions, keep):
     """The hooked model's logits with every mask as a hook."""
     places = ("blocks.0.hook_resid_pre", "blocks.0.hook_attn_out", "blocks.0.hook_mlp_out")
-    hooks = [(name, lambda x, hook, mask=mask: x * mask) for name, mask in zip(places, masks)]
+    hooks: list = [(name, lambda x, hook, mask=mask: x * mask) for name, mask in zip(places, masks)]
     if keep is not None:
         drop = lambda x, hook: x.index_copy(2, positions, x[:, :, positions] * keep[0])  # noqa: E731
         hooks.append(("blocks.0.attn.hook_pattern", drop))
