@@ -132,11 +132,10 @@ def plateau_fall(found: Transitions, level: float, *, small: int) -> Interval | 
 def _counts(found: Transitions) -> str:
     told = []
     for size in sorted({*found.solved["dataset_size"], *found.failed["dataset_size"]}):
-        solved, failed = (runs[runs["dataset_size"] == size] for runs in (found.solved, found.failed))
-        told.append(
-            f"{size:,} samples: {len(solved)} runs solve the task (entropy falls by {solved['fall'].mean():.2f}), "
-            f"{len(failed)} fail ({failed['fall'].mean():.2f})"
-        )
+        for runs, what in ((found.solved, "solve the task"), (found.failed, "fail")):
+            falls = runs.loc[runs["dataset_size"] == size, "fall"]
+            by = f", entropy falls by {falls.mean():.2f}" if falls.notna().any() else ""
+            told.append(f"{size:,} samples: {len(falls)} runs {what}{by}")
     return "; ".join(told)
 
 
