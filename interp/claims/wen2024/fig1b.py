@@ -144,7 +144,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
             axes.set(title=f"{name}\nn={run['n']}, k={run['k']}, seed {run['unit']}", ylim=(-0.03, 1.05))
             axes.set_xlabel("training samples seen (dotted: change points)")
             axes.xaxis.set_major_formatter(EngFormatter())
-            axes.legend(fontsize=8, loc="lower right")
+            axes.legend(fontsize=8, loc="best")
         for condition, group in found.groupby("condition"):
             style = {**CONDITION_STYLE[str(condition)], "linestyle": ""}
             scatter.plot(group["accuracy_change"], group["entropy_change"], **style)
