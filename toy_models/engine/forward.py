@@ -1,4 +1,4 @@
-"""How is a model run for training? The sparse step where it is exact, else the hooked forward.
+"""How is a model run for training? The sparse step where it is exact, one layer with dropout by its own, else hooked.
 
 Every hooked model is read by one function of its output, a `Reader`, so that models whose output is no logits of the
 next token are trained, evaluated and probed by the same code. Dropout is not part of TransformerLens' native decoder.
@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from probes.hooked.points import Hooked, Hooks, n_layers
+from toy_models.engine.dropped_step import DroppedForward
 from toy_models.engine.sparse_step import Keep, SparseForward, why_not_sparse
 
 if TYPE_CHECKING:
@@ -74,10 +75,14 @@ def choose_forward(
 ) -> Choice:
     """The sparse step if it computes the same thing, else the hooked forward, and why."""
     obstacle = why_not_sparse(model, n_pos)
-    if dropout.embedding or dropout.residual:
-        obstacle = "embedding and residual dropout give every token its own state"
     if obstacle is None and read is not next_token_logits:
         obstacle = "the sparse step gives next-token logits, and this model is read otherwise"
+    dropped = "embedding and residual dropout give every token its own state"
+    if obstacle is None and (dropout.embedding or dropout.residual):
+        if n_layers(model) == 1:
+            forward = DroppedForward(cast("TransformerBridge", model), dropout.embedding, dropout.residual, generator)
+            return Choice(forward, "dropped", f"{dropped}, of which one layer attends without keys and values")
+        obstacle = dropped
     if obstacle is not None:
         return Choice(HookedForward(model, dropout, generator, read), "hooked", obstacle)
     return Choice(SparseForward(cast("TransformerBridge", model)), "sparse", "exact for this decoder")

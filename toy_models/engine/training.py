@@ -21,7 +21,6 @@ from toy_models.engine.evaluation import exact_match, rollout, teacher_forced_lo
 from toy_models.engine.forward import (
     Choice,
     Dropout,
-    HookedForward,
     Reader,
     attention_keep,
     choose_forward,
@@ -54,7 +53,7 @@ DIVERGED = 100.0
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Adam (0.9, 0.999) without weight decay; the learning rate falls linearly to 0 over the budget."""
+    """Adam (0.9, 0.999) without weight decay; the learning rate falls linearly to 0."""
 
     seed: int = 0
     """Decides initial weights, held-out inputs, training data and dropout."""
@@ -78,6 +77,11 @@ class TrainConfig:
     """How many validation inputs the attention entropy is averaged over."""
     dropout: Dropout = field(default_factory=Dropout)
     """Dropout probabilities."""
+    decay_over: int = 0
+    """Samples over which the learning rate falls to 0; 0 means the budget. With more than the budget, a run that its
+    budget ends is the beginning of a longer one."""
+    clip: float = 0.0
+    """The norm of all gradients together that is not exceeded; 0 means no clipping."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "budget", "eval_every", "n_validation", "n_test", "entropy_inputs"):
@@ -85,6 +89,13 @@ class TrainConfig:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.dataset_size < 0:
             raise ValueError(f"dataset_size must be 0 (fresh samples) or positive, got {self.dataset_size}")
+        if self.decay_over and self.decay_over < self.budget:
+            raise ValueError(
+                f"decay_over must be 0 (the budget) or at least the budget of {self.budget}, got {self.decay_over}: "
+                "the learning rate would be below 0"
+            )
+        if not (math.isfinite(self.clip) and self.clip >= 0):
+            raise ValueError(f"clip must be 0 (no clipping) or positive, got {self.clip}")
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise ValueError(f"lr must be a positive number, got {self.lr}")
 
@@ -147,12 +158,14 @@ class Trainer:
             self.identity["control"] = control.identity
             forward = controlled_forward(cast("TransformerBridge", self.model), task.n_ctx, control)
             self.choice = Choice(forward, "sparse", "attention is controlled")
-        # The hooked forward drops embeddings and residuals; an evaluation must not.
-        sparse = self.choice.path == "sparse"
-        self.eval_forward = self.choice.forward if sparse else HookedForward(self.model, read=read)
+        # Training may drop embeddings and residuals; an evaluation must not.
+        self.eval_forward = (
+            choose_forward(self.model, task.n_ctx, Dropout(), self.noise, read) if control is None else self.choice
+        ).forward
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimiser = torch.optim.Adam(trained, lr=config.lr, betas=(0.9, 0.999), fused=True)
         self.dataset = self._dataset()
+        self.order: tuple[int, torch.Tensor] | None = None
         self.samples, self.updates = 0, 0
         self.losses: list[float] = []
         self.history: list[Evaluation] = []
@@ -256,14 +269,15 @@ class Trainer:
         if self.dataset is None:
             return training_sample(self.task, size, self.held_out.keys, self.data)
         epoch, start = divmod(self.samples, len(self.dataset))
-        shuffle = stream(self.config.seed, f"epoch {epoch}")
-        order = torch.randperm(len(self.dataset), generator=shuffle)
-        return self.dataset[order[start : start + size]]
+        if self.order is None or self.order[0] != epoch:
+            shuffle = stream(self.config.seed, f"epoch {epoch}")
+            self.order = epoch, torch.randperm(len(self.dataset), generator=shuffle)
+        return self.dataset[self.order[1][start : start + size]]
 
     def _update(self, batch: Batch) -> None:
         config = self.config
         for group in self.optimiser.param_groups:
-            group["lr"] = config.lr * (1 - self.samples / config.budget)
+            group["lr"] = config.lr * (1 - self.samples / (config.decay_over or config.budget))
         n_heads = len(self.history[0].entropies[0])
         keep = attention_keep(
             len(self.history[0].entropies),
@@ -283,6 +297,8 @@ class Trainer:
             objective = loss + self.control.entropy_weight * entropy
         self.optimiser.zero_grad(set_to_none=True)
         objective.backward()
+        if config.clip:
+            torch.nn.utils.clip_grad_norm_(self.optimiser.param_groups[0]["params"], config.clip)
         self.optimiser.step()
         self.samples += len(batch)
         self.updates += 1

@@ -4,11 +4,12 @@ Kaiyue Wen, Huaqing Zhang, Hongzhou Lin and Jingzhao Zhang, "From Sparse Depende
 Chain-of-Thought Enhances Transformer Sample Efficiency", 2024, arXiv:2410.05459. Task: `toy_models.parity` (sections
 3 and 4.1 to 4.2); pretrained models: `hf_analysis` (section 4.3).
 
-fig1b: does accuracy jump when attention becomes sparse? (Figures 1b and 5, top)
+fig1b: does accuracy jump when attention becomes sparse? (Figure 1b)
 fig2: how does the number of samples grow with k, with and without CoT? (Figures 1a and 2)
 fig3a: does it grow about linearly with k with CoT, at larger k? (Figure 3a)
 fig3b: does step i attend to the i-th secret bit? (Figure 3b)
 fig4: does repeated data teach parity without CoT, and do heads help more than layers? (Figure 4)
+fig5-slow: without CoT, does attention become sparse before accuracy rises? (Figure 5, top)
 fig5-size: does a small repeated dataset teach what a larger one does not? (Figures 5 and 10)
 fig6: is the attention of a pretrained model sparser on CoT text? (Figures 6 and 7)
 fig6-gsm8k: the same on the problems of GSM8K (Figures 6 and 7)

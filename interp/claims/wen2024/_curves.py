@@ -19,15 +19,20 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def excess_fall(
-    steps: Real[np.ndarray, "point"], values: Real[np.ndarray, "point"], centre: float, half: float
+    steps: Real[np.ndarray, "point"], values: Real[np.ndarray, "point"], start: float, end: float
 ) -> float:
-    """How much more a curve falls within `half` of `centre` than in the two periods of equal length beside it.
+    """How much more a curve falls from `start` to `end` than its rates before and after would have it fall.
 
-    The fall from centre - half to centre + half, minus the mean of the falls in the 2 half before and after: 0 for
-    any line or parabola, whatever its slope, and the height of a step that is at the centre.
+    The fall, minus its time times the mean of two rates: from the first step to `start`, and after `end` over as much
+    time, or what there is of it. 0 for any line, and the height of a step in between. NaN where the curve ends before
+    half of that time.
     """
-    start, left, right, end = np.interp(centre + half * np.array([-3.0, -1.0, 1.0, 3.0]), steps, values)
-    return float((left - right) - ((start - left) + (right - end)) / 2)
+    length, after = end - start, min(end - start, steps[-1] - end)
+    if not 0 < length <= 2 * after:
+        return np.nan
+    first, left, right, last = np.interp([steps[0], start, end, end + after], steps, values)
+    before = (first - left) / (start - steps[0]) if start > steps[0] else 0.0
+    return float((left - right) - length * (before + (right - last) / after) / 2)
 
 
 def difference_of_means(

@@ -1,4 +1,4 @@
-"""Do samples to solution grow exponentially with k, or as a power beside an overhead? The estimator of wen2024/fig2.
+"""How do samples to solution grow with k, and what does CoT save? The estimators of wen2024/fig2.
 
 Lognormal errors. The power law is a + b k^p with a, b >= 0: an overhead bends a power upwards at small k, where it
 passes for an exponential. Its third parameter costs one nat, as in Akaike's criterion.
@@ -9,12 +9,77 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.special import stdtrit
 
-from interp.statistics import Interval
+from interp.core.judging import mean_over
+from interp.core.parts import NotMeasurable
+from interp.statistics import Interval, power_exponent
 
 OVERHEADS = np.array([0.0, *np.geomspace(0.1, 1000, 17)])
 """a / b of the power law."""
 POWERS = np.linspace(0.0, 8.0, 33)
 N_RESAMPLES = 499
+SIZES = 3
+"""Sizes that every run must solve before two growth laws of two parameters each can be told apart."""
+FIRST = (1, 2, 3)
+"""The sizes over which growth is compared with a power law."""
+
+
+def of_model(runs: pd.DataFrame, layers: int, heads: int) -> pd.DataFrame:
+    """The runs of one architecture."""
+    return runs[(runs["layers"] == layers) & (runs["heads"] == heads)]
+
+
+def beyond_power(runs: pd.DataFrame, level: float, *, layers: int, heads: int) -> Interval | NotMeasurable:
+    """By seed, how much more k=3 takes than the power law through k=1 and 2; a censored run opens its side."""
+    of = of_model(runs[runs["condition"] == "no_cot"], layers, heads)
+    if not set(FIRST) <= set(of["k"]):
+        return NotMeasurable(f"it takes the sizes {', '.join(map(str, FIRST))}")
+    one, two, three = (np.log2(of[of["k"] == k].set_index("unit")["value"]) for k in FIRST)
+    cut = of.groupby("k")["censored"].any()
+    return mean_over(
+        (three - one) - np.log2(3) * (two - one), level, open_above=bool(cut[1] or cut[3]), open_below=bool(cut[2])
+    )
+
+
+def exponential_growth(runs: pd.DataFrame, level: float, *, layers: int, heads: int) -> Interval | NotMeasurable:
+    """Exponential over power-law growth among sizes without a censored run, with the largest of them and without.
+
+    A single hard size at the end (a cliff) would speak for the law that bends most. The interval therefore covers
+    both answers, and there is none unless enough sizes remain without the largest.
+    """
+    of = of_model(runs[runs["condition"] == "no_cot"], layers, heads)
+    of = of[~of.groupby("k")["censored"].transform("any")]
+    sizes = sorted(of["k"].unique())
+    if len(sizes) <= SIZES:
+        return NotMeasurable(
+            f"every run solves {len(sizes)} of the sizes; telling the laws apart takes {SIZES} without the largest"
+        )
+    if of["k"].value_counts().min() < 2:
+        return NotMeasurable("a size has one seed only")
+    whole = exponential_over_powers(of, level)
+    shorter = exponential_over_powers(of[of["k"] < sizes[-1]], level)
+    low, high = min(whole.low, shorter.low), max(whole.high, shorter.high)
+    return Interval(whole.value, low, high, level, whole.n, f"{whole.method}, with the largest k and without")
+
+
+def cot_exponent(runs: pd.DataFrame, level: float, *, layers: int, heads: int) -> Interval | NotMeasurable:
+    """The exponent of growth with CoT by censored likelihood."""
+    of = of_model(runs[runs["condition"] == "cot"], layers, heads)
+    if of.loc[~of["censored"], "k"].nunique() < 2:
+        return NotMeasurable("fewer than two sizes have a run that ends before its budget")
+    if of["k"].value_counts().min() < 2:
+        return NotMeasurable("a size has one seed only")
+    k, samples, censored = (of[name].to_numpy() for name in ("k", "value", "censored"))
+    options = {"resolution": float(of["eval_every"].max()), "rng": 0, "n_resamples": 499}
+    return power_exponent(k.astype(float), samples, censored.astype(bool), level=level, **options)
+
+
+def saving(runs: pd.DataFrame, level: float, *, layers: int, heads: int, k: int) -> Interval | NotMeasurable:
+    """How many times fewer samples CoT takes at size k, paired by seed; a censored run opens its side."""
+    of = of_model(runs[runs["k"] == k], layers, heads)
+    paired = of.pivot(index="unit", columns="condition", values="value")
+    censored = of.groupby("condition")["censored"].any()
+    logs = np.log10(paired["no_cot"] / paired["cot"])
+    return mean_over(logs, level, open_above=bool(censored["no_cot"]), open_below=bool(censored["cot"]))
 
 
 def exponential_over_powers(runs: pd.DataFrame, level: float) -> Interval:

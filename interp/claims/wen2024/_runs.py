@@ -1,6 +1,6 @@
 """What are the items of the parity claims? One training run as plain numbers, and how it is trained."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ import pandas as pd
 
 from interp.core.claim import Item
 from interp.core.loops import evaluations, loop
-from probes.rows import concat, read, setting, with_settings, write
+from probes.rows import concat, read, setting, with_settings, words, write
 
 if TYPE_CHECKING:
     from probes.hooked.points import Hooked
@@ -68,6 +68,35 @@ class ParityRun:
 
 
 @dataclass(frozen=True)
+class RecipeRun(ParityRun):
+    """A run whose recipe is chosen too. The paper's text states no dropout; its published code has 0.1 and clips."""
+
+    dropout: float = 0.0
+    """On attention weights, embeddings and the outputs of attention and MLP alike."""
+    clip: float = 0.0
+    """The largest norm of all gradients together; 0: no clipping."""
+    decay_over: int = 0
+    """Samples over which the learning rate falls to 0, whatever the budget; 0: the budget."""
+
+    @property
+    def item(self) -> Item:
+        """The run as an item of work."""
+        code = f",dropout={self.dropout:g}" if self.dropout else ""
+        return Item(f"{super().item.name}{code}", asdict(self))
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The columns that say which run a row belongs to."""
+        of_run = super().labels
+        return {**of_run, "setting": setting(**words(of_run["setting"]), dropout=self.dropout)}
+
+
+def run_of(parameters: Mapping[str, Any]) -> ParityRun:
+    """The run that an item's parameters describe."""
+    return (RecipeRun if "decay_over" in parameters else ParityRun)(**parameters)
+
+
+@dataclass(frozen=True)
 class ParityRuns:
     """A preset made of runs, each repeated for every seed."""
 
@@ -86,7 +115,7 @@ def measure_run(item: Item, work: Path, snapshots: int = 0) -> pd.DataFrame:
     """Trains the run `item` and returns its outcome, its attention against the dependency mask, and its history."""
     from toy_models.engine.run_rows import dependence_rows, outcome_rows, training_rows
 
-    run = ParityRun(**item.parameters)
+    run = run_of(item.parameters)
     task, result = train_parity(run, work, snapshots)
     return concat(
         [
@@ -151,6 +180,7 @@ def train_parity(
     import torch
 
     from toy_models.engine.decoder import DecoderConfig
+    from toy_models.engine.forward import Dropout
     from toy_models.engine.run_rows import attention_rows
     from toy_models.engine.training import TrainConfig, train
 
@@ -166,6 +196,9 @@ def train_parity(
         n_validation=run.n_held_out,
         n_test=run.n_held_out,
     )
+    if isinstance(run, RecipeRun):
+        dropout = Dropout(attention=run.dropout, embedding=run.dropout, residual=run.dropout)
+        config = replace(config, dropout=dropout, clip=run.clip, decay_over=run.decay_over)
     shown = task.sample(SHOWN, torch.Generator().manual_seed(run.seed))
 
     def snapshot(samples: int, model: "Hooked") -> None:

@@ -1,4 +1,4 @@
-"""When does accuracy jump, and what does attention do then? The transitions of solved runs, for wen2024/fig1b."""
+"""When does accuracy jump, and what does attention do then? Transitions of runs, for wen2024/fig1b and fig5-slow."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,6 @@ from interp.claims.wen2024._curves import curves, excess_fall
 from interp.claims.wen2024._runs import outcomes
 from interp.statistics import change_point, onset
 
-NEAR = 0.25
-"""Around the jump: within this share of the samples to solution of accuracy's change point."""
 RAPID = 0.1
 """A fall of normalised entropy, whose range is 0 to 1, that counts as a rapid decrease."""
 WINDOW = 2
@@ -22,16 +20,19 @@ class Transitions:
     """The solved runs' transitions, and what failed runs do over the same samples."""
 
     solved: pd.DataFrame
-    """One row for each solved run; `drop` is NaN where the curve ends too soon after the jump."""
+    """One row for each solved run: `rise`, when accuracy leaves its plateau; the `fall` of entropy until then, and
+    its `drop` from then until accuracy is perfect, beyond its trend, NaN where the curve ends too soon after."""
     failed: pd.DataFrame
-    """One row for each failed run: `fall` of its entropy until accuracy rose in the solved runs, mean over them."""
+    """One row for each failed run, read where the solved runs of its condition were, mean over these: the `fall` of
+    its entropy until their accuracy rose, and its `drop` while it did."""
 
     def of(self, condition: str) -> pd.DataFrame:
         """The solved runs of a condition."""
         return self.solved[self.solved["condition"] == condition]
 
 
-COLUMNS = ("run", "condition", "unit", "samples", "accuracy_change", "entropy_change", "rise", "drop", "fall")
+RUN = ("run", "condition", "unit", "dataset_size", "samples")
+FOUND = ("accuracy_change", "entropy_change", "rise", "drop", "fall")
 
 
 def transitions(rows: pd.DataFrame) -> Transitions:
@@ -40,32 +41,36 @@ def transitions(rows: pd.DataFrame) -> Transitions:
         str(run): (curve["samples"].to_numpy(), curve["accuracy"].to_numpy(), curve["entropy_min"].to_numpy())
         for run, curve in curves(rows).groupby("run")
     }
-    columns = ["run", "condition", "unit", "samples", "censored"]
+    columns = [*RUN, "censored"]
     runs = [dict(zip(columns, values)) for values in outcomes(rows)[columns].itertuples(index=False, name=None)]
     solved = [{**run, **_transition(*history[run["run"]], run["samples"])} for run in runs if not run["censored"]]
     failed = []
     for run in runs:
-        rises = [of["rise"] for of in solved if of["condition"] == run["condition"]]
+        alike = [of for of in solved if of["condition"] == run["condition"]]
         if run["censored"]:
             steps, _, entropy = history[run["run"]]
-            # Without a solved run there is no plateau to compare with.
-            falls = entropy[0] - np.interp(rises, steps, entropy) if rises else [np.nan]
-            failed.append({**run, "fall": float(np.mean(falls))})
-    return Transitions(pd.DataFrame(solved, columns=list(COLUMNS)), pd.DataFrame(failed, columns=[*columns, "fall"]))
+            falls = [entropy[0] - np.interp(of["rise"], steps, entropy) for of in alike]
+            drops = [excess_fall(steps, entropy, of["rise"], of["samples"]) for of in alike]
+            # Without a solved run there is nothing to compare with.
+            failed.append({**run, "fall": _mean(falls), "drop": _mean([d for d in drops if np.isfinite(d)])})
+    return Transitions(
+        pd.DataFrame(solved, columns=[*RUN, *FOUND]), pd.DataFrame(failed, columns=[*columns, "fall", "drop"])
+    )
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else np.nan
 
 
 def _transition(steps: np.ndarray, accuracy: np.ndarray, entropy: np.ndarray, samples: float) -> dict[str, float]:
     """The change points and the falls of one solved run."""
     read = steps <= WINDOW * samples
-    jump = change_point(steps[read], accuracy[read])
     # The plateau ends with the last evaluation before accuracy has gone 10% of its way up.
     rise = steps[max(int(np.searchsorted(steps, onset(steps[read], accuracy[read]))) - 1, 0)]
-    # The three periods lie within the curve: where it ends early they shrink, to half their length at most.
-    half = min(NEAR * samples, jump / 3, (steps[-1] - jump) / 3)
     return {
-        "accuracy_change": jump,
+        "accuracy_change": change_point(steps[read], accuracy[read]),
         "entropy_change": change_point(steps[read], entropy[read]),
         "rise": float(rise),
-        "drop": excess_fall(steps, entropy, jump, half) if half >= NEAR * samples / 2 else np.nan,
+        "drop": excess_fall(steps, entropy, rise, samples),
         "fall": float(entropy[0] - np.interp(rise, steps, entropy)),
     }

@@ -17,18 +17,28 @@ Law = Callable[[np.ndarray], np.ndarray]
 
 
 def worlds(runs: Sequence[ParityRun]) -> tuple[World, ...]:
-    """Powers and cliffs without CoT, growth at the boundary with it, and the published laws."""
+    """Powers, cliffs and an overhead without CoT, growth at the boundary with it, and the published laws.
+
+    Faster than a power is said of k = 1 to 3, exponential growth of all sizes, by a law that may have an overhead.
+    """
     seeds = len({run.seed for run in runs})
     first = [run for run in runs if run.seed == runs[0].seed]
-    all_false = {"exponential": False, "linear": False, "saves": False}
+    power, both = {"faster": False, "exponential": False}, {"faster": True, "exponential": False}
+    all_false = {**power, "linear": False, "saves": False}
     described: list[tuple[str, dict[str, bool], Law, Law]] = [
         ("k^2 without CoT, k^1.5 with it, twice the samples at k=4", all_false, _square, _faster),
-        ("linear without CoT up to k=3, never at k=4", {"exponential": False}, partial(_cliff, last=np.inf), _line),
-        ("linear without CoT up to k=3, harder at k=4", {"exponential": False}, partial(_cliff, last=6e5), _line),
-        ("linear without CoT up to k=2, a cliff at k=3, never at k=4", {"exponential": False}, _early_cliff, _line),
-        ("k^3 without CoT", {"exponential": False}, _cube, _line),
-        ("an overhead and k^3 without CoT", {"exponential": False}, _overhead_and_cube, _line),
-        ("as published: 3^k without CoT, linear with it", dict.fromkeys(all_false, True), _exponential, _line),
+        ("linear without CoT up to k=3, never at k=4", power, partial(_cliff, last=np.inf), _line),
+        ("linear without CoT up to k=3, harder at k=4", power, partial(_cliff, last=5e5), _line),
+        ("linear without CoT up to k=2, a cliff at k=3, never at k=4", both, _early_cliff, _line),
+        ("k^3 without CoT", power, _cube, _line),
+        ("an overhead and k^3 without CoT", both, _overhead_and_cube, _line),
+        ("3^k without CoT, and no less with it at k=2", {"saves_2": False}, _exponential, _as_hard_at_2),
+        (
+            "as published: 3^k without CoT, linear with it",
+            dict.fromkeys([*all_false, "saves_2"], True),
+            _exponential,
+            _line,
+        ),
     ]
     return tuple(
         World(name, truth, partial(_rows, runs=first, seeds=seeds, without=without, with_cot=with_cot))
@@ -47,6 +57,10 @@ def _rows(
 
 def _line(k: np.ndarray) -> np.ndarray:
     return 15_000 * k
+
+
+def _as_hard_at_2(k: np.ndarray) -> np.ndarray:
+    return np.where(k == 2, _exponential(k), _line(k))
 
 
 def _faster(k: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ _SMOKE = ParityRun(
     cot=False, n=8, k=2, heads=2, d_model=32, d_mlp=128, lr=3e-3, dataset_size=32, budget=16_384, eval_every=1024,
     n_held_out=32,
 )  # fmt: skip
-_CPU = ParityRun(cot=False, n=16, k=4, heads=4, lr=3e-4, dataset_size=2_000, n_held_out=1024)
+_CPU = ParityRun(cot=False, n=16, k=4, heads=4, lr=3e-4, dataset_size=2_000, eval_every=8192, n_held_out=1024)
 _PAPER = ParityRun(
     cot=False, n=20, k=6, layers=4, heads=4, d_model=720, d_mlp=3072, budget=10_000_000, eval_every=20_480
 )
@@ -54,7 +54,7 @@ PRESETS = {
             for layers, heads in ((1, 1), (2, 3), (4, 4))
             for size in (5_000, 10_000, 50_000, 100_000, 1_000_000)
         ),
-        seeds=5,
+        seeds=8,
     ),
 }
 
@@ -256,7 +256,7 @@ register(
             "cpu: (n, k) = (16, 4) instead of (20, 6), 2,000 and 40,000 samples instead of 50,000 and 1,000,000 "
             "(drawn with replacement: 3% and 45% of all inputs instead of 5% and 61%), 10^6 samples seen instead of "
             "10^7, one layer with four heads of d_model 128 instead of 4L4H of 720, learning rate 3e-4 instead of "
-            "1e-4, eight seeds. paper: the paper's three architectures and five dataset sizes, five seeds. Small "
+            "1e-4, eight seeds. paper: the paper's three architectures and five dataset sizes, eight seeds. Small "
             "against large is the same comparison: both see the same number of samples, one of them each sample "
             "twenty times as often. The smoke preset is far smaller still: it tests the code, not the claim."
         ),
@@ -266,7 +266,9 @@ register(
         ),
         history=(
             "Entropy was judged before as above 0.5 in failed runs, which is true at initialisation; the contrast "
-            "with solved runs is new, and was written after the first cpu run. "
+            "with solved runs was written after the first cpu run, which had 7 of 8 seeds solved against 0 of "
+            "8 and an entropy higher by 0.57 [0.39, 0.75]. Nothing has changed since but that evaluations "
+            "come every 8,192 samples. "
             f"{MEDIANS}"
         ),
         presets=PRESETS,

@@ -2,7 +2,7 @@
 
 Without CoT a failure is claimed, so the share of seeds at which every run stays near chance level is estimated. With
 CoT the samples to the first perfect validation are compared with the published numbers, on repeated and on fresh
-data.
+data. That the training without CoT is able to learn anything is shown by the same model on two secret bits.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.wen2024._runs import LOOPS, ParityRun, ParityRuns, measure_run, outcomes
+from interp.claims.wen2024._runs import LOOPS, ParityRuns, RecipeRun, measure_run, outcomes
 from interp.claims.wen2024._worlds import simulated_outcomes
 from interp.core.claim import Claim, Scale, World, register
 from interp.core.judging import mean_over, share_of
@@ -36,22 +36,37 @@ PUBLISHED = {
 ABOUT = 3.0
 """A number of samples within this factor of the published one agrees with it, at another width."""
 
-_SMOKE = ParityRun(
+EASY = 2
+"""Secret bits that the same training learns without CoT."""
+
+_SMOKE = RecipeRun(
     cot=False, n=10, k=5, d_model=32, d_mlp=128, lr=3e-3, dataset_size=128, budget=8_192, eval_every=1024,
     n_held_out=32,
 )  # fmt: skip
-_CPU = ParityRun(cot=False, n=20, k=12, lr=3e-4, dataset_size=10_000)
-_PAPER = replace(_CPU, d_model=720, d_mlp=3072, lr=1e-4, budget=10_000_000, eval_every=10_240)
+_CPU = RecipeRun(
+    cot=False, n=20, k=12, lr=1e-4, dataset_size=10_000, budget=1_500_000, eval_every=20_480, decay_over=10_000_000
+)
+_COT = replace(_CPU, cot=True, lr=3e-4, budget=1_000_000, eval_every=4096)
+_PAPER = replace(_CPU, d_model=720, d_mlp=3072, budget=10_000_000)
 PRESETS = {
-    "smoke": ParityRuns((_SMOKE, replace(_SMOKE, cot=True), replace(_SMOKE, cot=True, dataset_size=0)), seeds=2),
+    "smoke": ParityRuns(
+        (
+            _SMOKE,
+            replace(_SMOKE, dataset_size=0, k=EASY),
+            replace(_SMOKE, cot=True),
+            replace(_SMOKE, cot=True, dataset_size=0),
+        ),
+        seeds=2,
+    ),
     "cpu": ParityRuns(
         (
-            *(replace(_CPU, heads=heads) for heads in (1, 4)),
-            replace(_CPU, heads=4, dataset_size=0),
-            replace(_CPU, cot=True),
-            replace(_CPU, cot=True, dataset_size=0),
+            _CPU,
+            replace(_CPU, heads=4, dataset_size=1_000_000, budget=500_000),
+            replace(_CPU, dataset_size=0, k=EASY, budget=500_000, eval_every=4096),
+            _COT,
+            replace(_COT, dataset_size=0),
         ),
-        seeds=6,
+        seeds=8,
     ),
     "paper": ParityRuns(
         (
@@ -62,16 +77,17 @@ PRESETS = {
                 for lr in (6e-5, 8e-5, 1e-4)
                 for size in (10_000, 100_000, 1_000_000)
             ),
+            replace(_PAPER, k=EASY, dataset_size=0, eval_every=2048),
             replace(_PAPER, cot=True, eval_every=2048),
             replace(_PAPER, cot=True, eval_every=2048, dataset_size=0),
         ),
-        seeds=5,
+        seeds=8,
     ),
 }
 
 
 def parts(preset: ParityRuns) -> list[Part]:
-    """Training without CoT fails; training with CoT succeeds, on repeated and on fresh samples."""
+    """Training without CoT fails, though not on two bits; with CoT it succeeds, on repeated and fresh samples."""
     fails = Part(
         key="fails",
         name="without CoT it fails",
@@ -85,6 +101,17 @@ def parts(preset: ParityRuns) -> list[Part]:
         why="a failure is claimed of every run, so more than half of the seeds is the least that it can mean",
         unit="seeds",
         note=_accuracies,
+    )
+    control = Part(
+        key="easier",
+        name=f"without CoT the same training learns {EASY} secret bits",
+        role="control",
+        quantity=f"share of seeds that reach perfect validation accuracy at k={EASY}, on fresh samples",
+        estimate=share_of_easy,
+        direction="above",
+        threshold=MOST,
+        why="a failure says something of the problem only if the same model, data and budget can succeed at all",
+        unit="seeds",
     )
     succeeds = [
         Part(
@@ -103,13 +130,22 @@ def parts(preset: ParityRuns) -> list[Part]:
         )
         for name, (published, said) in PUBLISHED.items()
     ]
-    return [fails, *succeeds]
+    return [fails, control, *succeeds]
+
+
+def _without(runs: pd.DataFrame, easy: bool = False) -> pd.DataFrame:
+    return runs[(runs["condition"] == "no_cot") & ((runs["k"] == EASY) == easy)]
 
 
 def share_failing(runs: pd.DataFrame, level: float) -> Interval | NotMeasurable:
     """The share of seeds at which no run without CoT learned anything."""
-    without = runs[runs["condition"] == "no_cot"]
+    without = _without(runs)
     return share_of((without["test_accuracy"] < FAILS).groupby(without["unit"]).all(), level)
+
+
+def share_of_easy(runs: pd.DataFrame, level: float) -> Interval | NotMeasurable:
+    """The share of seeds that learn the easy problem without CoT."""
+    return share_of(~_without(runs, easy=True)["censored"], level)
 
 
 def log_ratio(runs: pd.DataFrame, level: float, *, name: str) -> Interval | NotMeasurable:
@@ -124,7 +160,7 @@ def _with_cot(runs: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _accuracies(runs: pd.DataFrame) -> str:
-    accuracy = runs[runs["condition"] == "no_cot"]["test_accuracy"]
+    accuracy = _without(runs)["test_accuracy"]
     return f"test accuracy between {accuracy.min():.2f} and {accuracy.max():.2f}"
 
 
@@ -133,21 +169,29 @@ def _samples(runs: pd.DataFrame, name: str) -> str:
     return f"samples seen: {', '.join(f'{value:.0f}' for value in samples)}"
 
 
-def _world(failing: float, factor: float) -> Callable[[np.random.Generator], pd.DataFrame]:
-    """Rows in which a seed fails without CoT with probability `failing`, and CoT takes `factor` times as long."""
+def _world(failing: float, factor: float, easier: float = 1.0) -> Callable[[np.random.Generator], pd.DataFrame]:
+    """Rows in which a seed fails without CoT with probability `failing`, and CoT takes `factor` times as long.
+
+    `easier`: the probability that a seed learns the easy problem without CoT.
+    """
     runs, seeds = PRESETS["cpu"].runs, PRESETS["cpu"].seeds
-    cot = np.array([[run.cot] for run in runs])
+    cot, easy = (np.array([[flag] for flag in flags]) for flags in zip(*((run.cot, run.k == EASY) for run in runs)))
 
     def rows(generator: np.random.Generator) -> pd.DataFrame:
-        fails = generator.random(seeds) < failing
+        learns = cot | (generator.random(seeds) >= failing)
+        learns = np.where(easy, generator.random(seeds) < easier, learns)
         samples = 60_000 * factor * np.exp(generator.normal(0, 0.15, (len(runs), seeds)))
-        return simulated_outcomes(runs, np.where(cot, samples, np.inf), np.where(cot | ~fails, 1.0, 0.5))
+        return simulated_outcomes(runs, np.where(learns, samples, np.inf), np.where(learns, 1.0, 0.5))
 
     return rows
 
 
 WORLDS = (
-    World("a coin decides whether a seed fails", {"fails": False}, _world(failing=MOST, factor=1.0)),
+    World(
+        "a coin decides whether a seed fails",
+        {"fails": False, "easier": False},
+        _world(failing=MOST, factor=1.0, easier=MOST),
+    ),
     World(
         "CoT takes three times as long",
         {"repeated_samples": False, "fresh_samples": False},
@@ -155,7 +199,7 @@ WORLDS = (
     ),
     World(
         "as published",
-        {"fails": True, "repeated_samples": True, "fresh_samples": True},
+        {"fails": True, "easier": True, "repeated_samples": True, "fresh_samples": True},
         _world(failing=1.0, factor=1.0),
     ),
 )
@@ -201,23 +245,30 @@ register(
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: n=10, k=5, d_model 32"),
-            "cpu": Scale("smaller", "d_model 128 for 720, 3 of 324 settings without CoT, 10^6 samples for 10^7"),
+            "cpu": Scale("smaller", "d_model 128 for 720, 2 of 324 settings without CoT, 1.5 million samples for 10"),
             "paper": Scale("the paper's own numbers"),
         },
         finding=(
-            "Without CoT every run failed at {fails.estimate:.0%} of {fails.n} seeds; with CoT repeated data took "
+            "Without CoT every run failed at {fails.estimate:.0%} of {fails.n} seeds, and {easier.estimate:.0%} "
+            "learned two bits; with CoT repeated data took "
             "10^{repeated_samples.estimate:.2f} times, fresh data 10^{fresh_samples.estimate:.2f} times the "
             "published 60,000 samples."
         ),
         deviations=(
-            "The problem is the paper's n=20, k=12 with 10,000 samples. cpu: d_model 128 instead of 720, three "
-            "configurations without CoT instead of 36, one learning rate (3e-4) instead of three, 10^6 samples seen "
-            "instead of 10^7 (C.2: 1,000, 100 and 10 epochs of 10^4, 10^5 and 10^6 samples); of the larger training "
-            "sets only the limit, fresh samples; six seeds. Without CoT a larger budget could overturn the failure: "
-            "the verdict is about 100 epochs, where CoT takes few. paper: all 36 configurations, three learning "
-            "rates and three dataset sizes at 10^7 samples. C.2 prints the learning rates as 6e-6, 8e-8 and 1e-4; we "
-            "read the first two as 6e-5 and 8e-5, as in section 4.1. The smoke preset is far smaller still: it tests "
-            "the code, not the claim."
+            "The problem is the paper's n=20, k=12. cpu: d_model 128 instead of 720. Without CoT two settings of it, "
+            "one layer at learning rate 1e-4: one head on 10,000 samples, seen 150 times instead of 1,000 (C.2), and "
+            "four heads on 10^6 samples, half of them seen instead of all ten times; the learning rate falls to 0 "
+            "over 10^7 samples, so that these runs are the beginnings of the paper's. A larger budget could overturn "
+            "the failure: the verdict is about 150 epochs, where CoT takes six. With CoT learning rate 3e-4, the "
+            "better one at this width. Eight seeds. paper: all 36 configurations, three learning rates and three "
+            "dataset sizes at 10^7 samples. C.2 prints the learning rates as 6e-6, 8e-8 and 1e-4; we read the first "
+            "two as 6e-5 and 8e-5, as in section 4.1. The control is ours. The smoke preset is far smaller still: it "
+            "tests the code, not the claim."
+        ),
+        history=(
+            "Before, three settings without CoT at learning rate 3e-4 and 10^6 samples, and no positive control: 6 "
+            "of 6 seeds failed, with CoT 10^-0.01 and 10^0.01 times the published samples. At 3e-4 half of the seeds "
+            "do not learn even two bits without CoT (wen2024/causal-sparsity), so failures there say little."
         ),
         presets=PRESETS,
         loops=LOOPS,

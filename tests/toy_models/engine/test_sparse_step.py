@@ -232,7 +232,8 @@ def test_other_modules_are_refused_by_name():
 
 @pytest.mark.parametrize("kind", ["embedding", "residual"])
 def test_dropout_outside_attention_falls_back_and_says_why(kind):
-    model = lively_decoder(1, 1, 16, Parity(n=6, k=2))
-    choice = choose_forward(model, 8, Dropout(**{kind: 0.1}), torch.Generator())
-    assert choice.path == "hooked"
-    assert "dropout" in choice.reason
+    for n_layers, path in ((1, "dropped"), (2, "hooked")):
+        model = lively_decoder(n_layers, 1, 16, Parity(n=6, k=2))
+        choice = choose_forward(model, 8, Dropout(**{kind: 0.1}), torch.Generator())
+        assert choice.path == path
+        assert "dropout" in choice.reason

@@ -237,6 +237,31 @@ def test_the_learning_rate_falls_linearly_to_zero():
     assert rates == pytest.approx([3e-3 * (1 - i / 16) for i in range(16)])
 
 
+def test_a_run_that_its_budget_ends_is_the_beginning_of_a_longer_one():
+    long = finished(Trainer(TASK, DECODER, CONFIG))
+    cut = finished(Trainer(TASK, DECODER, dataclasses.replace(CONFIG, budget=256, decay_over=512)))
+    assert cut.history == long.history[: len(cut.history)]
+    own_schedule = finished(Trainer(TASK, DECODER, dataclasses.replace(CONFIG, budget=256)))
+    assert own_schedule.history != cut.history
+    with pytest.raises(ValueError, match=r"decay_over must be 0 .* or at least the budget of 512, got 256"):
+        dataclasses.replace(CONFIG, decay_over=256)
+
+
+def test_clipping_bounds_the_norm_of_all_gradients_together():
+    def gradient(clip: float) -> torch.Tensor:
+        trainer = Trainer(TASK, DECODER, dataclasses.replace(CONFIG, clip=clip))
+        trainer.evaluate()
+        trainer._update(trainer._next_batch())
+        return torch.cat([p.grad.flatten() for p in trainer.model.parameters() if p.grad is not None])
+
+    free = gradient(0.0)
+    assert gradient(2 * free.norm().item()).equal(free)
+    clipped = gradient(free.norm().item() / 4)
+    assert torch.allclose(clipped, free / 4, rtol=1e-4)
+    with pytest.raises(ValueError, match="clip must be 0"):
+        dataclasses.replace(CONFIG, clip=-1.0)
+
+
 def test_multi_pass_sees_every_sample_once_per_epoch_in_a_new_order():
     trainer = Trainer(TASK, DECODER, KINDS["multi-pass"])
     trainer.evaluate()
@@ -260,7 +285,7 @@ def test_one_pass_draws_fresh_samples():
 
 @pytest.mark.parametrize("kind", ["embedding", "residual"])
 def test_training_by_the_hooked_forward_says_why(kind):
-    result = train(TASK, DECODER, dataclasses.replace(CONFIG, dropout=Dropout(**{kind: 0.1})))
+    result = train(TASK, DecoderConfig(2, 2, 16), dataclasses.replace(CONFIG, dropout=Dropout(**{kind: 0.1})))
     assert result.path.startswith("hooked: ")
     assert "dropout" in result.path
     assert result.history[-1].loss < result.history[0].loss
