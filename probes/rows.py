@@ -4,6 +4,7 @@ Every number that a statistic, figure or report uses is one row of one flat tabl
 `table`, whoever judges reads the columns; nobody needs the model again.
 """
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,15 @@ def words(text: str) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in text.split())
 
 
+def number(text: str | float) -> int | float:
+    """The number that `text` is, to its last bit (`pandas.to_numeric` lost it before 3.1); NaN is missing."""
+    if not isinstance(text, str):
+        return text
+    if "_" in text:
+        raise ValueError(f"{text} is a word")  # which Python would read as a number: 1_2 is 12
+    return int(text) if re.fullmatch(r"-?[0-9]+", text) else float(text)
+
+
 def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
     """`rows` with one more column for each name in `setting`, numbers as numbers."""
     codes, texts = pd.factorize(rows["setting"])
@@ -122,7 +132,7 @@ def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
         raise ValueError(f"the setting {texts[0]!r} names {taken}, which are columns of their own: fill those")
     for name in columns:
         try:
-            columns[name] = pd.to_numeric(columns[name])
+            columns[name] = [number(text) for text in columns[name]]
         except ValueError:
             continue  # a word such as "C6" stays a word
     return pd.concat([rows, columns.iloc[codes].set_axis(rows.index)], axis=1)

@@ -167,13 +167,13 @@ def test_numbers_in_a_setting_come_back_as_numbers(settings):
 def test_words_in_a_setting_stay_words_and_missing_ones_are_empty():
     table = rows.concat(
         [
-            rows.table(**COMMON, value=1.0, setting="k=3 layer_kind=C6"),
+            rows.table(**COMMON, value=1.0, setting="k=3 layer_kind=C6 pair=1_2"),
             rows.table(**COMMON, value=2.0, setting="k=4"),
         ]
     )
     found = rows.with_settings(table)
     assert found["k"].tolist() == [3, 4]
-    assert found["layer_kind"].iloc[0] == "C6"
+    assert found.iloc[0][["layer_kind", "pair"]].tolist() == ["C6", "1_2"]
     assert pd.isna(found["layer_kind"].iloc[1])
     assert found["value"].tolist() == [1.0, 2.0]
 
