@@ -6,15 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-import pandas as pd
 import torch
 import tyro
 from rich.console import Console
 
 from hf_analysis.attention.recorder import require_measurable
-from hf_analysis.measurement.measure import Measurer, collect
+from hf_analysis.measurement.measure import Measurer, collected
 from hf_analysis.measurement.request import PAPER_CONDITIONS, Request
-from hf_analysis.measurement.store import GENERATED, PASSAGES
+from hf_analysis.measurement.store import GENERATED, PASSAGES, Store
 from hf_analysis.models.baselines import BASELINES
 from hf_analysis.models.generation import Decoding
 from hf_analysis.models.loading import LoadedModel, load_model, require_same_tokenizer
@@ -28,9 +27,11 @@ from interp.core.effects import (
     FILE,
     HEADS,
     Effect,
-    compared,
+    comparisons,
     effect_of,
     effect_table,
+    head_effects,
+    shown_places,
     write_effects,
     write_heads,
 )
@@ -39,6 +40,7 @@ from interp.core.runs import check_directory, run_directory
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS, known_metrics
 from probes.base.atomic import read_json
+from probes.parts import LARGE, PARTS, Frame, Table, write_parts
 
 NOT_THE_RUN = ("out", "resume", "offline", "engine", "address", "actors", "actor_gpus")
 """Options that say where and how to measure, not what."""
@@ -50,8 +52,10 @@ SCOPES_HELP = (
     f"Over which tokens: {'; '.join(f'{name}, {scope.label}' for name, scope in SCOPES.items())}; those of plug-ins. "
     "first and window compare every pair at its own m tokens, so they have many rows."
 )
-Measure = Callable[[str, Path, bool], pd.DataFrame]
-"""(empty, a baseline's name or AGAINST; directory; whether nobody else's rows are in its table) -> rows"""
+Measure = Callable[[str, Path], Store]
+"""(empty, a baseline's name or AGAINST; directory) -> all problems, measured"""
+OWN_PARTS = "own_rows"
+"""The parts of one model's rows where those of several are compared."""
 
 
 @dataclass(frozen=True)
@@ -171,14 +175,11 @@ def main(arguments: Sequence[str]) -> None:
     measured = _measured_here(options, request) if options.engine == "local" else _measured_on_ray(options, request)
     identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN} | {"threads": _threads(options)}
     with run_directory(options.out, {"command": "entropy", **identity}, options.resume):
-        table = measured("", options.out, options.against is None and not options.baseline)
-        others = [measured(name, options.out / f"baseline_{name}", True) for name in options.baseline]
+        stores = [measured("", options.out)]
+        stores += [measured(name, options.out / f"baseline_{name}") for name in options.baseline]
         if options.against is not None:
-            others.append(measured(AGAINST, options.out / "against", True))
-        if others:
-            table = rows.concat([table, *others])
-            rows.write(options.out / "rows.parquet", table)
-        found = _compared(options, table)
+            stores.append(measured(AGAINST, options.out / "against"))
+        found = _compared(options, _merged(stores, options.out))
     _print(options, found)
 
 
@@ -190,15 +191,15 @@ def _measured_here(options: Entropy, request: Request) -> Measure:
         require_same_tokenizer(first, second)
         require_measurable(second)
 
-    def measured(which: str, out: Path, whole: bool) -> pd.DataFrame:
+    def measured(which: str, out: Path) -> Store:
         author = first if which in BASELINES else None
         model = BASELINES[which](first, options.seed) if author else second if which == AGAINST and second else first
         measurer = Measurer(model, request, f"{which if which == AGAINST else ''}{model.name}", author)
         identity, groups = measurer.begin()
         with progress(f"measuring {model.name}", len(request.problems), "problems") as update:
-            return collect(
+            return collected(
                 request, identity, groups, partial(map, measurer.measuring), out, options.resume,
-                lambda done, total, problem: update(done, problem), whole,
+                lambda done, total, problem: update(done, problem),
             )  # fmt: skip
 
     return measured
@@ -215,14 +216,14 @@ def _measured_on_ray(options: Entropy, request: Request) -> Measure:
             f"--actors {options.actors} --actor-gpus {options.actor_gpus}: need at least 1, and 0 or more"
         )
 
-    def measured(_: str, out: Path, whole: bool) -> pd.DataFrame:
+    def measured(_: str, out: Path) -> Store:
         load = partial(_measurer, options, request)
         with sharded(load, options.actors, options.address, _threads(options), options.actor_gpus) as calls:
             ((identity, groups),) = calls("begin", [None])
             with progress(f"measuring {options.model}", len(request.problems), "problems") as update:
-                return collect(
+                return collected(
                     request, identity, groups, partial(calls, "measured"), out, options.resume,
-                    lambda done, total, problem: update(done, problem), whole,
+                    lambda done, total, problem: update(done, problem),
                 )  # fmt: skip
 
     return measured
@@ -251,24 +252,37 @@ def _loaded(options: Entropy, name: str, revision: str | None) -> LoadedModel:
     )
 
 
-def _compared(options: Entropy, table: pd.DataFrame) -> list[Effect]:
+def _merged(stores: Sequence[Store], out: Path) -> Table:
+    """The rows of all models, written to `out`: in one file, or in parts where memory would not hold them."""
+    if sum(store.n_rows for store in stores) <= LARGE:
+        tables = [store.finish(whole=len(stores) == 1 or place > 0) for place, store in enumerate(stores)]
+        if len(stores) > 1:
+            rows.write(out / "rows.parquet", rows.concat(tables))
+        return Frame(rows.concat(tables))
+    if len(stores) == 1:
+        return stores[0].finish_parts()
+    found = [store.finish_parts(OWN_PARTS) for store in stores]
+    return write_parts(out / PARTS, (one.piece(place) for one in found for place in one.places))
+
+
+def _compared(options: Entropy, table: Table) -> list[Effect]:
     """Writes effects and figures; one problem or one condition leaves no effect."""
-    cells = len(table[["metric", "scope"]].drop_duplicates())
-    with progress("pairing", cells, "metrics by scope", patient=True) as update:
-        pairs = compared(table, update)
-    found = []
-    with progress("comparing", len(pairs), "pairs", patient=True) as update:
-        for pair in pairs:
-            found.append(effect_of(pair))
-            update(len(found), f"{pair.first.metric}, {pair.first.scope} tokens")
+    found, heads, drawn = [], [], []
+    shown = shown_places(table.places)
+    with progress("comparing", len(table.places), "metrics by scope", patient=True) as update:
+        for done, (place, pairs) in enumerate(zip(table.places, comparisons(table)), 1):
+            found += map(effect_of, pairs)
+            heads.append(head_effects(pairs))
+            drawn += pairs if place in shown else []
+            update(done, f"{place[0]}, {place[1]} tokens")
     if found:
         from interp.figures.measurement import measurement_figures  # matplotlib, when the work is done
         from interp.figures.style import save_figures
 
-        save_figures(options.out / "figures", measurement_figures(table, pairs, found))
+        save_figures(options.out / "figures", measurement_figures(table, drawn, found))
     again = command("entropy", options=chosen(options, leaving_out=NOT_THE_RUN))
     write_effects(options.out / FILE, again, found)
-    write_heads(options.out / HEADS, pairs)
+    write_heads(options.out / HEADS, heads)
     return found
 
 
