@@ -185,6 +185,19 @@ def collect(
 
     Unless they are the `whole` table of `out`, which the caller then writes, they are not written to rows.parquet.
     """
+    return collected(request, identity, groups, measured, out, resume, progress).finish(whole)
+
+
+def collected(
+    request: Request,
+    identity: dict[str, Any],
+    groups: Sequence[range],
+    measured: Callable[[Sequence[range]], Iterable[Iterable[Measured]]],
+    out: Path,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Store:
+    """The store with all problems in it, for `finish` or `finish_parts`."""
     store = Store(out, request)
     store.open(identity, resume)
     missing = [group for group in groups if not all(store.has(request.problems[i]) for i in group)]
@@ -197,4 +210,4 @@ def collect(
             store.write(one.problem, one.rows, one.facts)
             if progress is not None:
                 progress(store.n_done, len(request.problems), one.problem.id)
-    return store.finish(whole)
+    return store

@@ -3,7 +3,8 @@
 out/fingerprint.json             what is measured; a resume that would measure something else is refused
 out/problems/<problem>.parquet   the rows of one finished problem, and which versions measured it; written whole
 out/tokens/<problem>.parquet     its values token by token, for the first `keep_tokens` problems
-out/rows.parquet, out/tokens.parquet, out/passages.jsonl, out/generated.jsonl, out/measurement.json    at the end
+out/rows.parquet, or the directory out/rows where memory would not hold them (`probes.parts`)
+out/tokens.parquet, out/passages.jsonl, out/generated.jsonl, out/measurement.json    at the end
 
 What the model wrote stands with its rows in the file of the problem, and once more in generated.jsonl: text, tokens,
 outcome.
@@ -13,18 +14,19 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pyarrow.parquet import read_metadata
 
 from hf_analysis.measurement.kept_tokens import COLUMNS
 from hf_analysis.measurement.request import Request
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem, paper_quirks
-from probes import rows
+from probes import parts, rows
 from probes.base.atomic import remove_leftovers, write_file, write_json, write_text
 from probes.base.identity import admit, versions
 
@@ -138,11 +140,35 @@ class Store:
 
     def finish(self, whole: bool = True) -> pd.DataFrame:
         """Merges everything in the order of the problems and writes the merged files; the rows only if `whole`."""
-        tables = [rows.read(self._file("problems", problem)) for problem in self.problems]
-        facts = [self._facts(problem, table) for problem, table in zip(self.problems, tables)]
-        for table in tables:
+        facts: list[dict[str, Any]] = []
+        merged = rows.concat(list(self._tables(facts)))
+        self._write_others(facts)
+        if whole:
+            rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
+        return merged
+
+    def finish_parts(self, directory: str = parts.PARTS) -> parts.Parts:
+        """The same for rows that memory would not hold: problem by problem, into one file by metric and scope."""
+        facts: list[dict[str, Any]] = []
+        written = parts.write_parts(self.out / directory, self._tables(facts))
+        self._write_others(facts)
+        return written
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows all finished problems have."""
+        return sum(read_metadata(self._file("problems", problem)).num_rows for problem in self.problems)
+
+    def _tables(self, facts: list[dict[str, Any]]) -> Iterator[pd.DataFrame]:
+        """The rows of every problem; what is known beside them is added to `facts`."""
+        for problem in self.problems:
+            table = rows.read(self._file("problems", problem))
+            facts.append(self._facts(problem, table))
             table.attrs = {}
-        merged = rows.concat(tables)
+            yield table
+
+    def _write_others(self, facts: Sequence[dict[str, Any]]) -> None:
+        """All merged files but the rows."""
         if self.request.kept:
             files = [self._file("tokens", problem) for problem in self.request.kept]
             kept = [rows.read_table(file) for file in files if file.exists()]  # none of a problem without a text
@@ -167,9 +193,6 @@ class Store:
             write_text(self.out / GENERATED, "".join(json.dumps(text) + "\n" for text in texts))
             summary["outcomes"] = dict(Counter(text["outcome"] for text in texts))
         write_json(self.out / "measurement.json", summary)
-        if whole:
-            rows.write(self.out / "rows.parquet", merged)  # last: it says that the measurement is complete
-        return merged
 
     def _write_passages(self, facts: Sequence[dict[str, Any]]) -> None:
         """Every text that was read, one line of JSON each, in ASCII: nothing in a text can end its line."""

@@ -5,13 +5,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import pandas as pd
 import torch
 import tyro
 from rich.console import Console
 
 from hf_analysis.measurement.request import PAPER_CONDITIONS, Request
-from hf_analysis.measurement.store import GENERATED, PASSAGES
+from hf_analysis.measurement.store import GENERATED, PASSAGES, Store
 from hf_analysis.models.generation import Decoding
 from hf_analysis.text.own import OUTCOMES
 from hf_analysis.text.problems import load_problems
@@ -24,9 +23,11 @@ from interp.core.effects import (
     FILE,
     HEADS,
     Effect,
-    compared,
+    comparisons,
     effect_of,
     effect_table,
+    head_effects,
+    shown_places,
     write_effects,
     write_heads,
 )
@@ -35,6 +36,7 @@ from interp.core.runs import check_directory, run_directory
 from probes import rows
 from probes.attention.statistics import DEFAULT_METRICS, known_metrics
 from probes.base.atomic import read_json
+from probes.parts import LARGE, PARTS, Frame, Table, write_parts
 
 NOT_THE_RUN = ("out", "resume", "check", "offline", "engine", "address", "actors", "actor_gpus")
 """Options that say where and how to measure, not what."""
@@ -46,6 +48,8 @@ SCOPES_HELP = (
     f"Over which tokens: {'; '.join(f'{name}, {scope.label}' for name, scope in SCOPES.items())}; those of plug-ins. "
     "first and window compare every pair at its own m tokens, so they have many rows."
 )
+OWN_PARTS = "own_rows"
+"""The parts of one model's rows where those of several are compared."""
 
 
 @dataclass(frozen=True)
@@ -171,35 +175,45 @@ def main(arguments: Sequence[str]) -> None:
         (measuring_here if options.engine == "local" else measuring_on_ray)(options, request) as measured,
         run_directory(options.out, {"command": "entropy", **identity}, options.resume),
     ):
-        table = measured("", options.out, options.against is None and not options.baseline)
-        others = [measured(name, options.out / f"baseline_{name}", True) for name in options.baseline]
+        stores = [measured("", options.out)]
+        stores += [measured(name, options.out / f"baseline_{name}") for name in options.baseline]
         if options.against is not None:
-            others.append(measured(AGAINST, options.out / "against", True))
-        if others:
-            table = rows.concat([table, *others])
-            rows.write(options.out / "rows.parquet", table)
-        found = _compared(options, table)
+            stores.append(measured(AGAINST, options.out / "against"))
+        found = _compared(options, _merged(stores, options.out))
     _print(options, found)
 
 
-def _compared(options: Entropy, table: pd.DataFrame) -> list[Effect]:
+def _merged(stores: Sequence[Store], out: Path) -> Table:
+    """The rows of all models, written to `out`: in one file, or in parts where memory would not hold them."""
+    if sum(store.n_rows for store in stores) <= LARGE:
+        tables = [store.finish(whole=len(stores) == 1 or place > 0) for place, store in enumerate(stores)]
+        if len(stores) > 1:
+            rows.write(out / "rows.parquet", rows.concat(tables))
+        return Frame(rows.concat(tables))
+    if len(stores) == 1:
+        return stores[0].finish_parts()
+    found = [store.finish_parts(OWN_PARTS) for store in stores]
+    return write_parts(out / PARTS, (one.piece(place) for one in found for place in one.places))
+
+
+def _compared(options: Entropy, table: Table) -> list[Effect]:
     """Writes effects and figures; one problem or one condition leaves no effect."""
-    cells = len(table[["metric", "scope"]].drop_duplicates())
-    with progress("pairing", cells, "metrics by scope", patient=True) as update:
-        pairs = compared(table, update)
-    found = []
-    with progress("comparing", len(pairs), "pairs", patient=True) as update:
-        for pair in pairs:
-            found.append(effect_of(pair))
-            update(len(found), f"{pair.first.metric}, {pair.first.scope} tokens")
+    found, heads, drawn = [], [], []
+    shown = shown_places(table.places)
+    with progress("comparing", len(table.places), "metrics by scope", patient=True) as update:
+        for done, (place, pairs) in enumerate(zip(table.places, comparisons(table)), 1):
+            found += map(effect_of, pairs)
+            heads.append(head_effects(pairs))
+            drawn += pairs if place in shown else []
+            update(done, f"{place[0]}, {place[1]} tokens")
     if found:
         from interp.figures.measurement import measurement_figures  # matplotlib, when the work is done
         from interp.figures.style import save_figures
 
-        save_figures(options.out / "figures", measurement_figures(table, pairs, found))
+        save_figures(options.out / "figures", measurement_figures(table, drawn, found))
     again = command("entropy", options=chosen(options, leaving_out=NOT_THE_RUN))
     write_effects(options.out / FILE, again, found)
-    write_heads(options.out / HEADS, pairs)
+    write_heads(options.out / HEADS, heads)
     return found
 
 

@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import torch
 
 from hf_analysis.attention.recorder import require_measurable
-from hf_analysis.measurement.measure import Measured, Measurer, Progress, collect
+from hf_analysis.measurement.measure import Measured, Measurer, Progress, collected
 from hf_analysis.measurement.request import Request
+from hf_analysis.measurement.store import Store
 from hf_analysis.measurement.transport import Remote, begun, finished
 from hf_analysis.models.baselines import BASELINES
 from hf_analysis.models.loading import LoadedModel, load_model, load_tokenizer, require_same_tokenizer
@@ -22,8 +22,8 @@ from interp.core.ray_actors import actors
 if TYPE_CHECKING:
     from interp.commands.entropy import Entropy
 
-Measure = Callable[[str, Path, bool], pd.DataFrame]
-"""(empty, a baseline's name or AGAINST; directory; whether nobody else's rows are in its table) -> rows"""
+Measure = Callable[[str, Path], Store]
+"""(empty, a baseline's name or AGAINST; directory) -> all problems, measured"""
 
 
 @contextmanager
@@ -35,13 +35,12 @@ def measuring_here(options: "Entropy", request: Request) -> Iterator[Measure]:
         require_same_tokenizer(first, second)
         require_measurable(second)
 
-    def measured(which: str, out: Path, whole: bool) -> pd.DataFrame:
+    def measured(which: str, out: Path) -> Store:
         measurer = _measurer(options, request, which, second if which == AGAINST and second else first)
         identity, groups = measurer.begin()
         with _problems_done(measurer.model.name, request) as update:
-            return collect(
-                request, identity, groups, partial(map, measurer.measuring), out, options.resume, update, whole
-            )
+            measuring = partial(map, measurer.measuring)
+            return collected(request, identity, groups, measuring, out, options.resume, update)
 
     yield measured
 
@@ -58,7 +57,7 @@ def measuring_on_ray(options: "Entropy", request: Request) -> Iterator[Measure]:
         if options.against is not None:
             list(pool.calls(partial(_Tokenizers, options), "compare", [None]))
 
-        def measured(which: str, out: Path, whole: bool) -> pd.DataFrame:
+        def measured(which: str, out: Path) -> Store:
             load = partial(_remote, options, request, which)
             (start,) = pool.calls(load, "begin", [None])
 
@@ -67,7 +66,7 @@ def measuring_on_ray(options: "Entropy", request: Request) -> Iterator[Measure]:
 
             identity, groups = begun(start)
             with _problems_done(identity["model"], request) as update:
-                return collect(request, identity, groups, results, out, options.resume, update, whole)
+                return collected(request, identity, groups, results, out, options.resume, update)
 
         yield measured
 

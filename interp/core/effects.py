@@ -6,7 +6,7 @@ declared number of problems.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -19,8 +19,9 @@ from hf_analysis.text.problems import template_of
 from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, NotPaired, Reading, Side, paired
 from interp.core.verdict import number
 from interp.statistics import ALPHA, Interval, cautious_mean
-from probes.attention.statistics import find_metric
+from probes.attention.statistics import Metric, find_metric
 from probes.base.atomic import read_json, write_file, write_json
+from probes.parts import Frame, Place, Table, plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -97,32 +98,36 @@ def effects(rows: pd.DataFrame, level: float = 1 - ALPHA) -> list[Effect]:
     return [effect_of(pair, level) for pair in compared(rows)]
 
 
-def compared(rows: pd.DataFrame, progress: Callable[[int, str], None] | None = None) -> list[SidesCompared]:
-    """The same pairs with their contrasts; without those of one cluster or of unequal numbers of tokens.
+def compared(rows: pd.DataFrame) -> list[SidesCompared]:
+    """The same pairs with their contrasts; without those of one cluster or of unequal numbers of tokens."""
+    return [pair for pairs in comparisons(Frame(rows)) for pair in pairs]
+
+
+def comparisons(table: Table) -> Iterator[list[SidesCompared]]:
+    """The pairs of one metric in one scope after another, in memory one at a time.
 
     Effects, heads and figures all need them. What no pair has of its own is one array for all pairs of a side.
-    `progress(done, which)` is called after every metric in every scope.
     """
-    found: list[SidesCompared] = []
-    if len({template_of(unit) for unit in rows["unit"].unique()}) < 2:
-        return found
-    several = rows["run"].nunique() > 1
-    for done, ((metric, scope), piece) in enumerate(rows.groupby(["metric", "scope"], sort=False), 1):
+    if len({template_of(unit) for unit in table.units}) < 2:
+        return
+    for metric, scope in table.places:
         readings = {}
-        for (run, condition), part in piece.groupby(["run", "condition"], sort=False):
-            side = Side(str(condition), str(metric), str(scope), str(run))
-            readings[side] = Reading(part, side)
-        for first, second in pairs(readings):
-            try:
-                difference = paired(readings[first], readings[second])
-            except NotPaired:
-                continue
-            if difference.n_clusters > 1:
-                names = [f"{side.run}: {side.condition}" if several else side.condition for side in (first, second)]
-                found.append(SidesCompared(first, second, (names[0], names[1]), difference))
-        if progress is not None:
-            progress(done, f"{metric}, {scope} tokens")
-    return found
+        piece = table.piece((metric, scope))
+        for (run, condition), part in piece.groupby(["run", "condition"], sort=False, observed=True):
+            side = Side(str(condition), metric, scope, str(run))
+            readings[side] = Reading(plain(part), side)
+        yield list(_compared(readings, several=len(table.runs) > 1))
+
+
+def _compared(readings: Mapping[Side, Reading], several: bool) -> Iterator[SidesCompared]:
+    for first, second in pairs(readings):
+        try:
+            difference = paired(readings[first], readings[second])
+        except NotPaired:
+            continue
+        if difference.n_clusters > 1:
+            names = [f"{side.run}: {side.condition}" if several else side.condition for side in (first, second)]
+            yield SidesCompared(first, second, (names[0], names[1]), difference)
 
 
 def pairs(sides: Iterable[Side]) -> Iterator[tuple[Side, Side]]:
@@ -168,6 +173,24 @@ def _overall(found: Contrast, level: float, widest: float) -> Interval:
     return replace(overall, low=max(overall.low, -widest), high=min(overall.high, widest))
 
 
+def shown_places(places: Sequence[Place]) -> set[Place]:
+    """Where heads are drawn one by one: the first metric and its length-matched form, in one scope."""
+    first = find_metric(places[0][0])
+    scope = shown_scope([scope for metric, scope in places if metric == first.name])
+    return {(metric, scope) for metric in shown_metrics(first)}
+
+
+def shown_metrics(metric: Metric) -> set[str]:
+    """The metric and its length-matched form."""
+    matched = [m for m in metric.statistic.metrics if m.reduction.startswith("length_matched")]
+    return {m.name for m in (metric, *matched)}
+
+
+def shown_scope(scopes: Sequence[str]) -> str:
+    """The answer, if it was measured."""
+    return "answer" if "answer" in scopes else scopes[0]
+
+
 def write_effects(path: Path, command: str, found: Sequence[Effect]) -> None:
     """Writes the effects, and the command that would make them again, atomically."""
     write_json(path, {"command": command, "effects": [effect.record() for effect in found]})
@@ -196,9 +219,9 @@ def head_effects(pairs: Sequence[SidesCompared]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def write_heads(path: Path, pairs: Sequence[SidesCompared]) -> None:
-    """Writes every head's effects as CSV, atomically; nothing where no pair has enough clusters."""
-    table = head_effects(pairs)
+def write_heads(path: Path, tables: Sequence[pd.DataFrame]) -> None:
+    """Writes every head's effects (`head_effects`) as CSV, atomically; nothing where no pair has enough clusters."""
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
     if len(table):
         write_file(path, lambda temporary: table.to_csv(temporary, index=False, float_format="%.6g"))
 

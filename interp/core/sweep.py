@@ -5,6 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import pandas as pd
+from pyarrow.parquet import read_metadata
+
 from interp.core import reproduce
 from interp.core.claim import Claim, Item, Preset
 from interp.core.engine import Engine, Local, clear, rows_file
@@ -13,6 +16,7 @@ from interp.core.protocol import RESULTS, declaration, status
 from interp.core.runs import read_provenance, run_directory
 from probes import rows
 from probes.base import atomic
+from probes.parts import LARGE
 
 Report = Callable[[str], None]
 
@@ -68,7 +72,7 @@ def run_claim(
     with run_directory(out, config, resume, declaration=declared and declared.record()):
         items = claim.items(preset)
         _measure_missing(claim, items, out, engine or Local(workers), pace or Pace(len(items)), report)
-        table = rows.concat(rows.read(rows_file(out, item)) for item in items)
+        table = _table(claim, [rows_file(out, item) for item in items])
         rows.write(out / "rows.parquet", table)
         from interp.figures.style import save_figures  # matplotlib, when the work is done
 
@@ -77,6 +81,13 @@ def run_claim(
         save_figures(out / "figures", claim.figures(table))
         atomic.write_json(out / "verdicts.json", [record.record()])
         return record
+
+
+def _table(claim: Claim, files: Sequence[Path]) -> pd.DataFrame:
+    """All rows; of more than memory would hold, those that parts and figures read. The items keep the others."""
+    large = sum(read_metadata(file).num_rows for file in files) > LARGE
+    tables = (rows.read(file) for file in files)
+    return rows.concat(map(claim.published, tables) if large else tables)
 
 
 def seeded(preset: Preset, seeds: int | None, first: int | None = None) -> Preset:

@@ -3,28 +3,30 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from interp.core.contrast import Contrast, Side, contrast
-from interp.core.effects import Effect, SidesCompared
+from interp.core.effects import Effect, SidesCompared, shown_metrics, shown_scope
 from interp.figures.pretrained import difference_maps, paired_heads, sorted_bars
 from interp.figures.style import BLUE, GREEN, ORANGE, PURPLE, VERMILION, new_figure, styled
 from probes.attention.statistics import Metric, find_metric
+from probes.parts import Table, plain
 
 STYLES = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "D"), (PURPLE, "^"), (ORANGE, "v"))
 """Of the scopes."""
 
 
 def measurement_figures(
-    rows: pd.DataFrame, pairs: Sequence[SidesCompared], effects: Sequence[Effect]
+    table: Table, pairs: Sequence[SidesCompared], effects: Sequence[Effect]
 ) -> Mapping[str, Figure]:
-    """All effects; the first condition against each other one, head by head; the paper's bars if they apply."""
+    """All effects; the first condition against each other one, head by head; the paper's bars if they apply.
+
+    Of all pairs those at `shown_places` are read.
+    """
     if not effects:
         return {}
     metric = find_metric(effects[0].metric)
-    scopes = [effect.scope for effect in effects if effect.metric == metric.name]
-    scope = "answer" if "answer" in scopes else scopes[0]
+    scope = shown_scope([effect.scope for effect in effects if effect.metric == metric.name])
     contrasts, first = head_contrasts(pairs, metric, scope)
     quantity = metric.statistic.label
     drawn = {
@@ -32,17 +34,17 @@ def measurement_figures(
         "paired_heads": paired_heads(contrasts, first, quantity),
         "difference_maps": difference_maps(contrasts, label=f"{quantity}, {first} minus comparison"),
     }
-    bars = [Side(condition, "min", "all", str(rows["run"].iloc[0])) for condition in ("cot", "no_cot")]
-    measured = set(zip(rows["condition"], rows["metric"], rows["scope"]))
-    if all((side.condition, side.metric, side.scope) in measured for side in bars):
-        drawn["sorted_bars"] = sorted_bars(contrast(rows, *bars))
+    if ("min", "all") in table.places:
+        rows = plain(table.piece(("min", "all")))
+        bars = [Side(condition, "min", "all", table.runs[0]) for condition in ("cot", "no_cot")]
+        if {side.condition for side in bars} <= set(rows["condition"]):
+            drawn["sorted_bars"] = sorted_bars(contrast(rows, *bars))
     return drawn
 
 
 def head_contrasts(pairs: Sequence[SidesCompared], metric: Metric, scope: str) -> tuple[dict[str, Contrast], str]:
     """The first side against each other one, in `metric` and its length-matched form; and the first side in words."""
-    matched = [m for m in metric.statistic.metrics if m.reduction.startswith("length_matched")]
-    shown = {m.name for m in (metric, *matched)}
+    shown = shown_metrics(metric)
     found, first_side = {}, ""
     for pair in pairs:
         if pair.first.metric not in shown or pair.first.scope != scope:

@@ -22,6 +22,7 @@ from interp.core.reproduce import command
 from interp.core.severity import Severity
 from probes import rows
 from probes.base.atomic import read_json
+from probes.parts import PARTS, has_parts, head_means, read_parts
 
 TRACE_SUMMARY, PASSAGES = "trace.json", "passages.jsonl"
 """What follows from the rows of traces, and their texts. The second as the measurement's store has it, which loads
@@ -94,9 +95,9 @@ def read_severity(places: Sequence[Path]) -> dict[str, list[Severity]]:
 def _places(directory: Path) -> list[Path]:
     if not directory.is_dir():
         raise ValueError(f"{directory} is not a directory; give a run directory, a directory of them, or results")
-    if (directory / "rows.parquet").is_file():
+    if (directory / "rows.parquet").is_file() or has_parts(directory):
         return [directory]
-    below = sorted(file.parent for file in directory.glob("*/rows.parquet"))
+    below = [place for place in sorted(directory.glob("*")) if (place / "rows.parquet").is_file() or has_parts(place)]
     published = sorted(file.parent for file in directory.glob("*/*/judgement.json"))
     if not below and not published:
         raise ValueError(f"{directory} has no rows.parquet, nor has a directory in it; finish the run first")
@@ -104,7 +105,8 @@ def _places(directory: Path) -> list[Path]:
 
 
 def _read(directory: Path) -> Run:
-    table = rows.read(directory / "rows.parquet")
+    in_parts = has_parts(directory)
+    table = head_means(read_parts(directory / PARTS)) if in_parts else rows.read(directory / "rows.parquet")
     if table.empty:
         raise ValueError(f"{directory / 'rows.parquet'} holds no rows; finish the run first")
     if (directory / "judgement.json").is_file():
@@ -112,7 +114,7 @@ def _read(directory: Path) -> Run:
     record = _record(directory)
     config = dict(record.get("config", {}))
     return Run(
-        name=_name(config, directory.name),
+        name=_name(config, directory.name) + (", means over heads" if in_parts else ""),
         directory=directory.name,
         table=table,
         tokens=_tokens(directory),

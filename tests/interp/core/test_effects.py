@@ -27,6 +27,7 @@ from interp.core.effects import (
     write_heads,
 )
 from interp.figures.measurement import measurement_figures
+from probes.parts import Frame
 from probes.rows import concat, table, words
 from tests.interp.core.naive_contrast import naive_contrast
 
@@ -82,7 +83,7 @@ def test_too_few_problems_for_heads_and_for_an_interval():
     assert {effect.heads_lower for effect in effects(rows(("cot", "no_cot"), n=5))} == {None}
     assert effects(rows(("cot", "no_cot"), n=1)) == []
     assert effects(rows(("cot",))) == []
-    assert measurement_figures(rows(("cot",)), [], []) == {}
+    assert measurement_figures(Frame(rows(("cot",))), [], []) == {}
 
 
 def test_problems_of_one_template_leave_no_interval():
@@ -175,14 +176,14 @@ def test_settings_are_read_once_for_each_side(monkeypatch):
     pairs_found = compared(measured)
     assert len(read) == 2 * n_texts  # for `against` and for `m`, however many pairs there are
     effects_found = [effect_of(pair) for pair in pairs_found]
-    measurement_figures(measured[measured["metric"] != "min"], pairs_found, effects_found)
+    measurement_figures(Frame(measured[measured["metric"] != "min"]), pairs_found, effects_found)
     head_effects(pairs_found)
     assert len(read) == 2 * n_texts
 
 
 def test_every_head_has_its_effect_and_adjusted_p(tmp_path):
     measured = rows(("cot", "no_cot", "filler"), ("min", "mean"), ("all", "answer"))
-    write_heads(tmp_path / "heads.csv", compared(measured))
+    write_heads(tmp_path / "heads.csv", [head_effects(compared(measured))])
     found = pd.read_csv(tmp_path / "heads.csv")
     names = ["first", "second", "metric", "scope", "layer", "head", "effect", "adjusted_p"]
     assert list(found) == names
@@ -191,7 +192,7 @@ def test_every_head_has_its_effect_and_adjusted_p(tmp_path):
         direct = contrast(measured, Side(first, metric, scope), Side(second, metric, scope))
         np.testing.assert_allclose(part["effect"], direct.differences.mean(0).ravel(), rtol=1e-5)
         np.testing.assert_allclose(part["adjusted_p"], direct.head_p_values().ravel(), rtol=1e-5)
-    write_heads(tmp_path / "few.csv", compared(rows(("cot", "no_cot"), n=5)))
+    write_heads(tmp_path / "few.csv", [head_effects(compared(rows(("cot", "no_cot"), n=5)))])
     assert not (tmp_path / "few.csv").exists()
 
 
@@ -219,9 +220,9 @@ def test_the_table_has_a_row_for_each_pair_and_a_column_for_each_scope():
 
 def test_figures_name_what_was_compared():
     measured = rows(("filler", "no_cot"), ("entropy_nats_mean",), ("all", "answer"), shift=2.0)
-    drawn = measurement_figures(measured, compared(measured), effects(measured))
+    drawn = measurement_figures(Frame(measured), compared(measured), effects(measured))
     assert set(drawn) == {"effects", "paired_heads", "difference_maps"}
     assert drawn["paired_heads"].axes[0].get_title() == "entropy_nats_mean, answer tokens\nfiller − no_cot"
     assert drawn["paired_heads"].get_supylabel() == "entropy with filler"
     both = rows(("cot", "no_cot"))
-    assert "sorted_bars" in measurement_figures(both, compared(both), effects(both))
+    assert "sorted_bars" in measurement_figures(Frame(both), compared(both), effects(both))
