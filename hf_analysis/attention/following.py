@@ -81,7 +81,7 @@ class following(TorchFunctionMode):
         **options: Any,
     ) -> Tensor | None:
         """Attention that the module leaves to torch."""
-        if query.ndim != 4 or any(options.values()):
+        if query.ndim != 4 or any(options.values()) or (is_causal and query.shape[2] != key.shape[2]):
             return None
         n_heads = query.shape[1]
         if attn_mask is None and not is_causal:

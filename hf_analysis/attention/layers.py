@@ -73,6 +73,10 @@ class Watch:
     def require_all(self, model: nn.Module, partly: bool) -> None:
         """A ValueError unless every layer has attended or, if `partly`, does something else."""
         name, n = type(model).__name__, len(self.layers)
+        if not self.ran:
+            raise ValueError(
+                f"{name}: none of the {n} layers taken for its decoder's has run, so nobody saw its heads"
+            )
         silent = [i for i in range(n) if i not in self.attended]
         others = {i: self._instead(i) for i in silent}
         if not self.attended and all(others.values()):
@@ -96,7 +100,9 @@ class Watch:
         if layer not in self.ran:  # cross-attention, for one, waits for an image
             return "nothing on text alone"
         kind = self.kinds[layer]
-        return mixer(self.layers[layer]) or (kind if kind in WITHOUT_ATTENTION else None)
+        if kind is not None and kind not in WITHOUT_ATTENTION:
+            return None
+        return mixer(self.layers[layer]) or kind
 
     def _enter(self, layer: int, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         self.running, self._busy = layer, False

@@ -29,9 +29,11 @@ def _of_all_heads(visible: Bool[Tensor, "#batch #head query key"]) -> Bool[Tenso
 
 
 def require_causal(mask: Tensor | None, who: str) -> None:
-    """A ValueError if a boolean mask shows a query, of which the last sees all keys, one that comes later."""
-    if mask is None or mask.dtype != torch.bool:
+    """A ValueError if a mask shows a query a key that comes later; the last query is that of the last key."""
+    if mask is None:
         return
+    if mask.dtype != torch.bool:
+        mask = mask > torch.finfo(mask.dtype).min / 2
     n_queries, n_keys = mask.shape[-2:]
     later = torch.ones(n_queries, n_keys, dtype=torch.bool, device=mask.device).triu(n_keys - n_queries + 1)
     if bool((mask & later).any()):
