@@ -20,7 +20,7 @@ def asked_politely(offline: bool) -> Iterator[None]:
     """Within, the hub is asked for files only; if `offline`, for nothing at all, whatever a library would look up."""
     import huggingface_hub.constants
 
-    switches = [vars(huggingface_hub.constants)]
+    switches: list[Any] = [vars(huggingface_hub.constants)]
     if "datasets" in sys.modules:
         switches.append(vars(sys.modules["datasets"].config))  # which copied the switch when it was imported
     with ExitStack() as stack:

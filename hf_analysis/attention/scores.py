@@ -34,10 +34,15 @@ class Scores:
 
     def as_four(self, other: Tensor) -> Tensor:
         """A tensor that broadcasts with the scores, as [batch head query key]."""
-        assert self.account is not None
         if self.like.ndim == 4 or other.ndim < 3:
             return other[(None,) * (4 - other.ndim)]
-        return other[None] if other.shape[0] == 1 else other.unflatten(0, self.account.query.shape[:2])
+        return other[None] if other.shape[0] == 1 else other.unflatten(0, self.known.query.shape[:2])
+
+    @property
+    def known(self) -> Account:
+        """The account, where there is one: no step is taken without."""
+        assert self.account is not None
+        return self.account
 
     @property
     def shape(self) -> torch.Size:
@@ -139,16 +144,16 @@ Step = Callable[[Scores, tuple, dict[str, Any]], Account | Tensor | None]
 
 
 def _unchanged(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Account | None:
-    return scores.account if arguments[0] is scores else None
+    return scores.known if arguments[0] is scores else None
 
 
 def _dropped(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Account | None:
     training = options.get("training", arguments[2] if len(arguments) > 2 else True)
-    return None if training else scores.account
+    return None if training else scores.known
 
 
 def _typed(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Account | Tensor | None:
-    return scores.account if arguments[0] is scores else arguments[0].to(scores.dtype)
+    return scores.known if arguments[0] is scores else arguments[0].to(scores.dtype)
 
 
 def _expanded(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Tensor | None:
@@ -158,39 +163,39 @@ def _expanded(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Tens
 def _added(scores: Scores, arguments: tuple, options: dict[str, Any], sign: int = 1) -> Account | None:
     first, second = arguments
     other = second if first is scores else first
-    if scores.account.softmaxed or options or (sign < 0 and first is not scores):
+    if scores.known.softmaxed or options or (sign < 0 and first is not scores):
         return None
     if _number(other) is not None:
-        return scores.account  # softmax does not see what all scores share
+        return scores.known  # softmax does not see what all scores share
     if not isinstance(other, Tensor) or not other.is_floating_point():
         return None
-    return scores.account.plus(scores.as_four(other * sign))
+    return scores.known.plus(scores.as_four(other * sign))
 
 
 def _multiplied(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Account | None:
     first, second = arguments
     other = second if first is scores else first
-    if scores.account.softmaxed or options:
+    if scores.known.softmaxed or options:
         return None
     factor = _number(other)
     if factor is not None:
-        return scores.account.times(factor)
+        return scores.known.times(factor)
     if not isinstance(other, Tensor) or not bool(((other == 0) | (other == 1)).all()):
         return None
-    return replace(scores.account, zeroed=scores.as_four(other == 0))
+    return replace(scores.known, zeroed=scores.as_four(other == 0))
 
 
 def _divided(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Account | None:
     factor = _number(arguments[1])
-    if scores.account.softmaxed or options or arguments[0] is not scores or not factor:
+    if scores.known.softmaxed or options or arguments[0] is not scores or not factor:
         return None
-    return scores.account.times(1 / factor)
+    return scores.known.times(1 / factor)
 
 
 def _masked(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Account | None:
     if options or arguments[0] is not scores:
         return None
-    hidden, value, account = scores.as_four(arguments[1]), _number(arguments[2]), scores.account
+    hidden, value, account = scores.as_four(arguments[1]), _number(arguments[2]), scores.known
     if account.softmaxed:  # zero where there is nothing anyway
         seen = True if account.visible is None else account.visible
         return account if value == 0 and not bool((hidden & seen).any()) else None
@@ -200,31 +205,33 @@ def _masked(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Accoun
 def _chosen(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Account | None:
     kept, first, second = arguments
     value = _number(second if first is scores else first)
-    if scores.account.softmaxed or value is None or value > OLD_MASK:
+    if scores.known.softmaxed or value is None or value > OLD_MASK:
         return None
-    return scores.account.hiding(scores.as_four(~kept if first is scores else kept))
+    return scores.known.hiding(scores.as_four(~kept if first is scores else kept))
 
 
 def _at_least(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Account | None:
     bound = _number(arguments[1]) if len(arguments) > 1 else None
-    return scores.account if bound is not None and bound <= OLD_MASK and not scores.account.softmaxed else None
+    return scores.known if bound is not None and bound <= OLD_MASK and not scores.known.softmaxed else None
 
 
 def _softmaxed(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Account | None:
     dim = options.get("dim", arguments[1] if len(arguments) > 1 else None)
-    if dim not in (-1, scores.like.ndim - 1) or scores.account.softmaxed or scores.account.zeroed is not None:
+    if dim not in (-1, scores.like.ndim - 1) or scores.known.softmaxed or scores.known.zeroed is not None:
         return None
-    return replace(scores.account, softmaxed=True)
+    return replace(scores.known, softmaxed=True)
 
 
 def _with_values(scores: Scores, arguments: tuple, options: dict[str, Any]) -> Tensor | None:
-    weights, value = arguments if len(arguments) == 2 else (None, None)
-    if weights is not scores or not scores.account.softmaxed or value.ndim != scores.like.ndim:
+    if len(arguments) != 2:
         return None
-    n_batch, n_heads = scores.account.query.shape[:2]
+    weights, value = arguments
+    if weights is not scores or not scores.known.softmaxed or value.ndim != scores.like.ndim:
+        return None
+    n_batch, n_heads = scores.known.query.shape[:2]
     if value.ndim == 4:
-        return scores.account.with_values(value)
-    return scores.account.with_values(value.unflatten(0, (n_batch, n_heads))).flatten(0, 1)
+        return scores.known.with_values(value)
+    return scores.known.with_values(value.unflatten(0, (n_batch, n_heads))).flatten(0, 1)
 
 
 STEPS: dict[str, Step] = {

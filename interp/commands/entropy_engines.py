@@ -80,7 +80,7 @@ def _problems_done(model: str, request: Request) -> Iterator[Progress]:
 def _remote(options: "Entropy", request: Request, which: str) -> Remote:
     """What an actor holds."""
     torch.set_num_threads(n_threads(options))
-    of = (options.against, options.against_revision) if which == AGAINST else (options.model, options.revision)
+    of = (options.against or "", options.against_revision) if which == AGAINST else (options.model, options.revision)
     return Remote(_measurer(options, request, which, _loaded(options, *of)))
 
 

@@ -24,7 +24,7 @@ from probes.base.atomic import read_json, write_file, write_json
 from probes.parts import Frame, Place, Table, plain
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Table as Printed
 
 AGAINST = "against "
 """Prefix of the runs of a comparison model."""
@@ -234,14 +234,14 @@ def read_effects(path: Path) -> list[Effect]:
         raise ValueError(f"{path} is not a file of effects: {error!r}") from error
 
 
-def effect_table(found: Sequence[Effect], title: str) -> "Table":
+def effect_table(found: Sequence[Effect], title: str) -> "Printed":
     """The effects as a rich table for the terminal: a row for each metric and pair, a column for each scope."""
     from rich.box import SIMPLE
-    from rich.table import Table
+    from rich.table import Table as Printed
     from rich.text import Text
 
     scopes = list(dict.fromkeys(effect.scope for effect in found))
-    table = Table("difference", *(f"{scope} tokens" for scope in scopes), title=Text(title), box=SIMPLE)
+    table = Printed("difference", *(f"{scope} tokens" for scope in scopes), title=Text(title), box=SIMPLE)
     for metric in dict.fromkeys(effect.metric for effect in found):
         of_metric = [effect for effect in found if effect.metric == metric]
         table.add_section()

@@ -53,6 +53,7 @@ class Actors:
         """What the method of the object that `load` makes returns for each argument, in the order they are done."""
         shared = self._shared(load)
         waiting, idle = deque(range(len(arguments))), list[int]()
+        running: dict[Any, tuple[int, int | None]]
         running = {self._holding(place, shared): (place, None) for place in range(len(self.members))}
         lost = Counter[int | None]()  # by argument; None: while loading
         while waiting or any(which is not None for _, which in running.values()):
