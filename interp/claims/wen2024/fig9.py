@@ -19,6 +19,7 @@ from interp.core.claim import Claim, Scale, World, register
 from interp.core.judging import mean_over, share_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
+from probes.rows import with_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -206,27 +207,28 @@ WORLDS = (
 
 
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
-    """Every run's validation accuracy against the samples it has seen."""
+    """Every run's validation accuracy against the samples it has seen; grey: fewer secret bits, as a control."""
     from interp.figures.style import CONDITION_STYLE, new_figure, styled
 
-    accuracy = rows[rows["metric"] == "accuracy"]
-    first = outcomes(rows).iloc[0]
+    accuracy = with_settings(rows[rows["metric"] == "accuracy"])
+    n, hardest = accuracy["n"].iloc[0], accuracy["k"].max()
     with styled():
         figure = new_figure(6.5, 4.2)
         axes = figure.subplots()
         labelled: set[str] = set()
-        for _, curve in accuracy.groupby("run"):
-            condition = curve["condition"].iloc[0]
-            style = CONDITION_STYLE[condition]
-            label = None if condition in labelled else style["label"]
-            labelled.add(condition)
+        for (condition, k, _), curve in accuracy.groupby(["condition", "k", "run"]):
+            style = {**CONDITION_STYLE[str(condition)], "marker": "", "alpha": 0.7}
+            label = f"{style['label']}, k={k}"
+            if k < hardest:
+                style |= {"color": "0.5", "linestyle": ":"}
             axes.plot(
                 curve["samples"].clip(lower=1000),
                 curve["value"],
-                **{**style, "marker": "", "label": label, "alpha": 0.7},
+                **{**style, "label": None if label in labelled else label},
             )
+            labelled.add(label)
         axes.set(xscale="log", xlabel="training samples seen", ylabel="validation accuracy", ylim=(-0.03, 1.05))
-        axes.set_title(f"n={first['n']}, k={first['k']}: every run")
+        axes.set_title(f"n={n}: every run")
         axes.legend(loc="upper left")
     return {"accuracy": figure}
 
