@@ -113,7 +113,7 @@ def finals(directory: Path) -> dict[str, Path]:
     return {str(path.relative_to(directory)): path for path in files if not path.name.endswith(passing)}
 
 
-@pytest.mark.parametrize("kills_of", slow_but(FEW.items(), [*FEW.items(), *MANY.items()]), ids=str)
+@pytest.mark.parametrize("kills_of", slow_but(FEW.items(), [*FEW.items(), *MANY.items()]), ids="{0[0]} {0[1]}".format)
 def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(kills_of, zygote, tiny_model, tmp_path):
     name, n_kills = kills_of
     words = commands(tiny_model)[name]

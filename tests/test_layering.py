@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,10 @@ LIGHT = sorted(
         ROOT / "interp" / "commands" / "claims.py",
     ]
 )
+
+
+parsed = cache(ast.parse)
+"""What a file imports is asked again for each file that imports it."""
 
 
 def module_name(file: Path, root: Path = ROOT) -> str:
@@ -59,7 +64,7 @@ def executed_on_import(tree: ast.AST) -> Iterator[ast.AST]:
 
 def packages_used(file: Path, root: Path = ROOT) -> set[str]:
     """Our packages that `file` imports anywhere, functions included."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = parsed(file.read_text(encoding="utf-8"))
     name, is_package = module_name(file, root), file.name == "__init__.py"
     found = {n.split(".")[0] for node in ast.walk(tree) for n in imported_names(node, name, is_package)}
     return found & set(MAY_IMPORT)
@@ -73,7 +78,7 @@ def loaded_by(file: Path, root: Path = ROOT) -> set[str]:
         if file in seen:
             continue
         seen.add(file)
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = parsed(file.read_text(encoding="utf-8"))
         name, is_package = module_name(file, root), file.name == "__init__.py"
         for node in executed_on_import(tree):
             for target in imported_names(node, name, is_package):
@@ -107,7 +112,7 @@ def neighbours_used(file: Path, hall: str, shared: set[str], root: Path = ROOT) 
     rooms = {path.name for path in root.joinpath(*hall.split(".")).iterdir() if (path / "__init__.py").is_file()}
     if own not in rooms:
         return set()
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = parsed(file.read_text(encoding="utf-8"))
     name, is_package = module_name(file, root), file.name == "__init__.py"
     found = {room_of(n, hall) for node in ast.walk(tree) for n in imported_names(node, name, is_package)}
     return (found & rooms) - {own} - (set() if own in shared else shared)

@@ -12,6 +12,7 @@ import transformer_lens.patching as lens
 from torch import Tensor
 
 from probes.hooked.points import Hooked, visible_keys
+from tests.tiers import slow_but
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
 from toy_models.engine.weights import load_weights, weights
 from toy_models.incontext.task import IncontextCot
@@ -181,7 +182,7 @@ def by_hand(case: Case, cache: dict[str, Tensor], point: str) -> Iterator[Tensor
             yield metric(case.model.run_with_hooks(case.corrupted, fwd_hooks=[(name, patched)]))
 
 
-@pytest.mark.parametrize("grad", [False, True], ids=["no_grad", "grad"])
+@pytest.mark.parametrize("grad", slow_but([False], [False, True]), ids=["no_grad", "grad"])
 @pytest.mark.parametrize("point", [*BY_HEAD, *BY_POSITION])
 def test_transformer_lens_patches_every_model_as_a_loop_by_hand_does(case, point, grad):
     """Without gradients it writes into the activation itself: the oracle's copies find memory that is shared."""
