@@ -29,7 +29,8 @@ style: .venv/installed
 	$(BIN)/ruff check $(PACKAGES) tests examples docs/site
 	$(BIN)/ruff format --check $(PACKAGES) tests examples docs/site
 
-# The site, in site/, and its note as PDF; a warning is an error, and nothing is fetched. Material's notice of its own end (May 2027) is off.
+# The site, in site/, and its note as PDF; a warning is an error, and nothing is fetched. Material's notice of its own
+# end (May 2027) is off.
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
 

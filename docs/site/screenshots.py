@@ -50,12 +50,13 @@ def keep(image: Path, shows: str) -> None:
         opened.save(image, pnginfo=about, optimize=True)
 
 
-def picture(browser: Browser, page: Path, out: Path, width: int, fragment: str = "", height: int = 900) -> None:
-    """One page at one width; says if it is wider than the screen."""
-    context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+def picture(browser: Browser, page: Path, out: Path, width: int, fragment: str = "", ready: str = "body") -> None:
+    """One page at one width, once it has `ready`; says if it is wider than the screen."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+    context.set_default_timeout(600_000)  # a busy machine is no failure
     tab = context.new_page()
     tab.goto(page.as_uri() + fragment)
-    tab.wait_for_load_state("load")
+    tab.wait_for_selector(ready)
     tab.wait_for_timeout(500)
     needed = tab.evaluate("document.documentElement.scrollWidth")
     tab.screenshot(path=out)
@@ -82,7 +83,7 @@ def take_images(browser: Browser) -> None:
         report = Path(work) / "report.html"
         write_report([RESULTS], report, RESULTS)
         for name, fragment in fragments.items():
-            picture(browser, report, IMAGES / name, 1280, fragment)
+            picture(browser, report, IMAGES / name, 1280, fragment, ready="html[data-ready]")
             keep(IMAGES / name, shows[name])
 
 
