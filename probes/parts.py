@@ -1,12 +1,13 @@
 """How is a table of rows stored that is too large for memory? In parts, one file for each metric and scope.
 
-    rows/<metric>,<scope>.parquet    all rows of one metric in one scope, with a checksum for every page
-    rows/_parts.json                 which parts there are, with their sizes; written last: it says that all are there
+    rows/<metric>,<scope>.parquet    all rows of one metric in one scope
+    rows/_parts.json                 which parts there are, with checksums; written last: it says that all are there
 
 Whatever compares conditions needs one metric in one scope at a time, so it needs the memory of the largest part.
 Other programs read the directory as one Parquet dataset.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -83,29 +84,24 @@ class Parts:
     """Rows in the files of `directory`."""
 
     directory: Path
-    counts: Mapping[Place, int]
-    """Rows, by metric and scope, in the order in which they were first met."""
+    checksums: Mapping[Place, str]
+    """SHA-256 of each file, by metric and scope in the order in which they were first met."""
     units: Sequence[str]
     runs: Sequence[str]
 
     @property
     def places(self) -> Sequence[Place]:
-        return list(self.counts)
-
-    def __len__(self) -> int:
-        return sum(self.counts.values())
+        return list(self.checksums)
 
     def piece(self, place: Place) -> pd.DataFrame:
-        """The rows of one part, texts as categories; a ValueError names a file that is not as it was written."""
+        """The rows of one part, texts as categories; a ValueError names a file that is not as it was written.
+
+        The checksum is of the whole file: those of Parquet leave out the headers of its pages.
+        """
         file = self.directory / _name(place)
-        try:
-            found = pq.read_table(file, page_checksum_verification=True, schema=SCHEMA).to_pandas()
-            validate(found)
-        except Exception as error:  # flipped bits make pyarrow raise anything
-            raise ValueError(f"{file} is not a readable table of rows: {error}") from error
-        if len(found) != self.counts[place]:
-            raise ValueError(f"{file} holds {len(found)} rows, expected {self.counts[place]}: it is of another run")
-        return found
+        if not file.is_file() or _checksum(file) != self.checksums[place]:
+            raise ValueError(f"{file} is damaged, or of another run: its checksum is not that in {INDEX}")
+        return validate(pq.read_table(file, schema=SCHEMA).to_pandas())
 
 
 def write_parts(directory: Path, tables: Iterable[pd.DataFrame]) -> Parts:
@@ -128,23 +124,22 @@ def write_parts(directory: Path, tables: Iterable[pd.DataFrame]) -> Parts:
                 place = (str(metric), str(scope))
                 if place not in files:
                     temporary = stack.enter_context(replacing(directory / _name(place)))
-                    options = {"write_page_checksum": True}
-                    files[place] = _Part(stack.enter_context(pq.ParquetWriter(temporary, SCHEMA, **options)))
+                    files[place] = _Part(stack.enter_context(pq.ParquetWriter(temporary, SCHEMA)))
                 files[place].add(piece)
         for part in files.values():
             part.flush()
-    counts = {place: part.n for place, part in files.items()}
-    index = {"units": list(units), "runs": list(runs), "parts": [[*place, n] for place, n in counts.items()]}
+    checksums = {place: _checksum(directory / _name(place)) for place in files}
+    index = {"units": list(units), "runs": list(runs), "parts": [[*place, of] for place, of in checksums.items()]}
     write_json(directory / INDEX, index)
-    return Parts(directory, counts, list(units), list(runs))
+    return Parts(directory, checksums, list(units), list(runs))
 
 
 def read_parts(directory: Path) -> Parts:
     """What `write_parts` wrote; a ValueError if it did not finish, or if its index is damaged."""
     try:
         found = read_json(directory / INDEX)
-        counts = {(metric, scope): n for metric, scope, n in found["parts"]}
-        return Parts(directory, counts, found["units"], found["runs"])
+        checksums = {(metric, scope): checksum for metric, scope, checksum in found["parts"]}
+        return Parts(directory, checksums, found["units"], found["runs"])
     except FileNotFoundError:
         raise ValueError(f"{directory} has no {INDEX}: it is not complete; --resume finishes the run") from None
     except (ValueError, TypeError, KeyError) as error:
@@ -182,11 +177,16 @@ def _name(place: Place) -> str:
     return f"{place[0]},{place[1]}.parquet"
 
 
+def _checksum(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
 class _Part:
     """A file that grows by groups of rows."""
 
     def __init__(self, writer: pq.ParquetWriter) -> None:
-        self.writer, self.n, self.waiting = writer, 0, list[pd.DataFrame]()
+        self.writer, self.waiting = writer, list[pd.DataFrame]()
 
     def add(self, piece: pd.DataFrame) -> None:
         self.waiting.append(piece)
@@ -198,5 +198,4 @@ class _Part:
         if self.waiting:
             rows = pd.concat([plain(piece) for piece in self.waiting], ignore_index=True)
             self.writer.write_table(pa.Table.from_pandas(rows, SCHEMA, preserve_index=False))
-            self.n += len(rows)
         self.waiting = []

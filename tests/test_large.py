@@ -1,6 +1,7 @@
 """Do a measurement and a claim give the same numbers where their rows are taken to be too many for memory?"""
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -31,8 +32,12 @@ def test_a_small_run_of_the_benchmark(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_measurement_in_parts_finds_what_one_in_a_file_finds(tmp_path: Path, monkeypatch) -> None:
     options = ["entropy", "--limit", "3", "--conditions", "cot", "no_cot", "--metrics", "min", "sink_mass"]
     assert main([*options, "--out", str(tmp_path / "file")]) == 0
+    shutil.copytree(tmp_path / "file", tmp_path / "parts")
+    for name in ("rows.parquet", "effects.json"):
+        (tmp_path / "parts" / name).unlink()
+    shutil.rmtree(tmp_path / "parts" / "figures")
     monkeypatch.setattr("interp.commands.entropy.LARGE", 0)
-    assert main([*options, "--out", str(tmp_path / "parts")]) == 0
+    assert main([*options, "--out", str(tmp_path / "parts"), "--resume"]) == 0
     assert not (tmp_path / "parts" / "rows.parquet").exists()
     effects = [json.loads((tmp_path / name / "effects.json").read_text())["effects"] for name in ("file", "parts")]
     assert effects[0] == effects[1] != []

@@ -117,7 +117,7 @@ def _read(directory: Path) -> Run:
         name=_name(config, directory.name) + (", means over heads" if in_parts else ""),
         directory=directory.name,
         table=table,
-        tokens=_tokens(directory),
+        tokens=None if in_parts else _tokens(directory),  # they are of single heads
         config=config,
         provenance=dict(record.get("provenance", {})),
         judged=_judged(directory, str(config["claim"]), table) if "claim" in config else None,
