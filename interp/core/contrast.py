@@ -50,6 +50,12 @@ class Contrast:
     """A label for each problem; without labels every problem is its own cluster."""
     units: tuple[str, ...] = ()
     """The problems."""
+    layers: tuple[int, ...] = ()
+    """The model's own numbers of the layers, of which a hybrid has fewer; empty: 0, 1, 2, ..."""
+
+    @property
+    def layer_numbers(self) -> np.ndarray:
+        return np.array(self.layers or range(self.first.shape[1]))
 
     @property
     def differences(self) -> Float[np.ndarray, "problem layer head"]:
@@ -118,6 +124,13 @@ class Values(NamedTuple):
     cube: Float[np.ndarray, "problem layer head"]
     sizes: np.ndarray
     """The m of each problem's rows; empty text where they have none."""
+    layers: tuple[int, ...]
+    """Those that there are rows of."""
+
+    def of(self, units: pd.Index) -> "Values":
+        """The values of some of the problems."""
+        places = self.units.get_indexer(units)
+        return self._replace(units=units, cube=self.cube[places], sizes=self.sizes[places])
 
 
 class Reading:
@@ -157,7 +170,8 @@ class Reading:
         """The values of some of the rows, one for each head of each of their problems."""
         places, starts, problems = np.unique(self._problems[chosen], return_index=True, return_inverse=True)
         layer, head = self._layer[chosen], self._head[chosen]
-        shape = (int(layer.max(initial=-1)) + 1, int(head.max(initial=-1)) + 1)
+        layers, layer = np.unique(layer, return_inverse=True)
+        shape = (len(layers), int(head.max(initial=-1)) + 1)
         sizes = np.bincount(problems, minlength=len(places))
         wrong = np.flatnonzero(sizes != shape[0] * shape[1])
         if len(wrong):
@@ -167,7 +181,7 @@ class Reading:
             )
         cube = np.empty((len(places), *shape))
         cube[problems, layer, head] = self._value[chosen]
-        return Values(pd.Index(self._units[places]), cube, self._sizes[chosen[starts]])
+        return Values(pd.Index(self._units[places]), cube, self._sizes[chosen[starts]], tuple(layers.tolist()))
 
 
 def paired(first: Reading, second: Reading) -> Contrast:
@@ -179,7 +193,9 @@ def paired(first: Reading, second: Reading) -> Contrast:
             f"{first.side} and {second.side} have {len(common)} problems in common; at least 2 are needed"
         )
     if len(common) < max(len(a.units), len(b.units)):  # else the sides share their arrays with other comparisons
-        a, b = (Values(common, *(part[one.units.get_indexer(common)] for part in one[1:])) for one in (a, b))
+        a, b = a.of(common), b.of(common)
+    if a.layers != b.layers:
+        raise NotPaired(f"{first.side} and {second.side} are of models that attend in different layers")
     unequal = unequal_sizes(a.sizes, b.sizes)
     if len(unequal):
         i = unequal[0]
@@ -187,7 +203,7 @@ def paired(first: Reading, second: Reading) -> Contrast:
             f"{first.side} and {second.side} are over {a.sizes[i]} and {b.sizes[i]} tokens in problem {common[i]}: "
             "no rows of this pair were measured"
         )
-    return Contrast(a.cube, b.cube, tuple(template_of(unit) for unit in common), tuple(common))
+    return Contrast(a.cube, b.cube, tuple(template_of(unit) for unit in common), tuple(common), a.layers)
 
 
 def unequal_sizes(first: np.ndarray, second: np.ndarray) -> Int[np.ndarray, " unequal"]:

@@ -210,7 +210,7 @@ def head_effects(pairs: Sequence[SidesCompared]) -> pd.DataFrame:
             "second": pair.names[1],
             "metric": pair.first.metric,
             "scope": pair.first.scope,
-            "layer": layer,
+            "layer": found.layer_numbers[layer],
             "head": head,
             "effect": mean.reshape(-1),
             "adjusted_p": found.head_p_values().reshape(-1),

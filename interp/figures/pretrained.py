@@ -30,7 +30,7 @@ def sorted_bars(published: Contrast) -> Figure:
             axes.bar(
                 place + 0.2, np.sort(no_cot[layer])[::-1], 0.4, color=VERMILION, hatch="///", label="without CoT"
             )
-            axes.set_title(f"layer {layer}", fontsize=8)
+            axes.set_title(f"layer {published.layer_numbers[layer]}", fontsize=8)
             axes.set_xticks([])
             axes.set_ylim(0, 1)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
@@ -88,6 +88,8 @@ def difference_maps(
         for axes, (part, found) in zip(grid, contrasts.items()):
             mean = found.differences.mean(0)
             axes.imshow(mean, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", origin="lower")
+            if found.layers and found.layers[-1] >= len(found.layers):  # a hybrid
+                axes.set_yticks(range(len(found.layers)), map(str, found.layers))
             layer, head = np.nonzero(found.head_p_values() < ALPHA)
             axes.scatter(head, layer, s=5, color=GREEN, edgecolors="black", linewidths=0.3)
             axes.set_title(f"{part}\nmean {mean.mean():+.3f}", fontsize=9)

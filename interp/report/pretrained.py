@@ -178,31 +178,36 @@ def _tests(
     As in `contrast`, none where the two sides are of unequal numbers of tokens.
     """
     tests = []
+    present = np.flatnonzero(~np.isnan(values).all((0, 1, 2, 3, 5)))  # a hybrid has no rows of other layers
     for first, second in declared_pairs(conditions):
         a = matched.get(second, values)[:, :, conditions.index(first)]
         b = matched.get(first, values)[:, :, conditions.index(second)]
         m_a, m_b = sizes[second][:, :, conditions.index(first)], sizes[first][:, :, conditions.index(second)]
         for metric, scope in np.ndindex(a.shape[:2]):
-            complete = np.flatnonzero(~np.isnan(a[metric, scope] - b[metric, scope]).any((1, 2)))
+            of_first, of_second = a[metric, scope][:, present], b[metric, scope][:, present]
+            complete = np.flatnonzero(~np.isnan(of_first - of_second).any((1, 2)))
             labels = tuple(clusters[unit] for unit in complete)
             unequal = unequal_sizes(m_a[metric, scope][complete], m_b[metric, scope][complete])
             if len(set(labels)) < 2 or len(unequal):
                 continue
             place = {"pair": [visible(first), visible(second)], "metric": metric, "scope": scope}
-            tests.append({**place, **_test(Contrast(a[metric, scope][complete], b[metric, scope][complete], labels))})
+            found = Contrast(of_first[complete], of_second[complete], labels, layers=tuple(present.tolist()))
+            tests.append({**place, **_test(found, values.shape[4])})
     return tests
 
 
-def _test(found: Contrast) -> dict[str, Any]:
+def _test(found: Contrast, n_layers: int) -> dict[str, Any]:
     """Heads by sign-flip max-T; the mean over heads with its interval over problems, or over clusters of them."""
     differences = found.differences
     by_head = head_test(cluster_totals(differences.reshape(len(differences), -1), found.labels))
+    p_values = np.full((n_layers, differences.shape[2]), np.nan)
+    p_values[found.layer_numbers] = by_head.p_adjusted.reshape(differences.shape[1:])
     mean = found.overall()
     return {
         "n": len(differences),
         "clusters": found.n_clusters,
         "level": mean.level,
-        "p": packed(by_head.p_adjusted),
+        "p": packed(p_values),
         "smallest_p": round(by_head.smallest_p, 5),
         "mean": [round(float(x), 5) for x in (mean.value, mean.low, mean.high)],
     }

@@ -27,6 +27,7 @@ from interp.core.effects import (
     write_heads,
 )
 from interp.figures.measurement import measurement_figures
+from interp.report.pretrained import _data_set
 from probes.parts import Frame
 from probes.rows import concat, table, words
 from tests.interp.core.naive_contrast import naive_contrast
@@ -167,6 +168,24 @@ def test_all_pairs_at_once_are_bit_for_bit_those_one_by_one():
                 assert (one.units, one.clusters) == (expected.units, expected.clusters)
     assert next(found, None) is None
     assert n_refused  # two models on one text, at a length that depends on the pair
+
+
+def test_the_layers_of_a_hybrid_keep_their_numbers():
+    whole = measured_texts(n=7)
+    hybrid = whole.assign(layer=whole["layer"].map({0: 3, 1: 7}))
+    sides = Side("cot", "mean", "all", "m"), Side("no_cot", "mean", "all", "m")
+    plain, found = contrast(whole, *sides), contrast(hybrid, *sides)
+    np.testing.assert_array_equal(found.differences, plain.differences)
+    assert (plain.layer_numbers.tolist(), found.layer_numbers.tolist()) == ([0, 1], [3, 7])
+    heads = head_effects(compared(hybrid))
+    assert set(heads["layer"]) == {3, 7}
+    np.testing.assert_array_equal(heads["effect"], head_effects(compared(whole))["effect"])
+    shown = _data_set("m", hybrid[hybrid["run"] == "m"], None)
+    assert shown["layers"] == 8
+    assert shown["tests"]
+    mixed = pd.concat([whole[whole["condition"] != "cot"], hybrid[hybrid["condition"] == "cot"]])
+    with pytest.raises(NotPaired, match="attend in different layers"):
+        contrast(mixed, *sides)
 
 
 def test_settings_are_read_once_for_each_side(monkeypatch):
