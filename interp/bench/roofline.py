@@ -9,6 +9,7 @@ multiplication.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from hf_analysis.models.loading import LoadedModel
-from interp.bench.timing import rounds, wait
+from interp.bench.timing import wait
 from probes.attention.chunked import chunked_row_statistics
 from probes.attention.computation import choose_computation, row_statistics
 
@@ -79,8 +80,7 @@ def run(
             for count in (heads.heads, heads.kv_heads, heads.kv_heads)
         )
         ways = _ways(query, key, value)
-        times = rounds(ways, query, dict.fromkeys(ways, repeats + 1))  # the first round compiles
-        seconds = {way: min(found[1:]) for way, found in times.items()}
+        seconds = {way: _fastest(partial(call, query), query, repeats) for way, call in ways.items()}
         for way in ways:
             least = work(heads, n, dtype.itemsize, measured=way != "sdpa", split=way == "kernel")
             yield {
@@ -116,6 +116,7 @@ def peaks(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
 
 
 def _fastest(call: Callable[[], Any], where: Tensor, repeats: int = 5) -> float:
+    """Seconds of the fastest of `repeats` calls, after one that compiles and allocates."""
     call()
     times = []
     for _ in range(repeats):
