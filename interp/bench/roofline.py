@@ -22,7 +22,9 @@ from probes.attention.chunked import chunked_row_statistics
 from probes.attention.computation import choose_computation, row_statistics
 
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}
-"""Rows of the square matrices whose product is timed; a copy is of as many numbers, squared."""
+"""Rows of the square matrices whose product is timed."""
+COPIED_BYTES = 2**27
+"""More than any cache has."""
 PLAIN_UP_TO = 4096
 """Tokens up to which the blocks of scores that a kernel replaces are timed too."""
 
@@ -109,10 +111,12 @@ def peaks(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
     """Operations per second of a square matrix product, and bytes per second of a copy, read and written."""
     size = PEAK_SIZE.get(device.type, 2048)
     matrix = torch.ones(size, size, device=device, dtype=dtype)
-    product, copy = torch.empty_like(matrix), torch.empty_like(matrix)
+    product = torch.empty_like(matrix)
+    source = torch.ones(COPIED_BYTES, device=device, dtype=torch.uint8)
+    copy = torch.empty_like(source)
     multiply = _fastest(lambda: torch.mm(matrix, matrix, out=product), matrix)
-    move = _fastest(lambda: copy.copy_(matrix), matrix)
-    return 2 * size**3 / multiply, 2 * matrix.nbytes / move
+    move = _fastest(lambda: copy.copy_(source), source)
+    return 2 * size**3 / multiply, 2 * COPIED_BYTES / move
 
 
 def _fastest(call: Callable[[], Any], where: Tensor, repeats: int = 5) -> float:
