@@ -9,6 +9,7 @@ multiplication.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,12 +17,14 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from hf_analysis.models.loading import LoadedModel
-from interp.bench.timing import rounds, wait
+from interp.bench.timing import wait
 from probes.attention.chunked import chunked_row_statistics
 from probes.attention.computation import choose_computation, row_statistics
 
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}
-"""Rows of the square matrices whose product is timed; a copy is of as many numbers, squared."""
+"""Rows of the square matrices whose product is timed."""
+COPIED_BYTES = 2**27
+"""More than any cache has."""
 PLAIN_UP_TO = 4096
 """Tokens up to which the blocks of scores that a kernel replaces are timed too."""
 
@@ -79,8 +82,7 @@ def run(
             for count in (heads.heads, heads.kv_heads, heads.kv_heads)
         )
         ways = _ways(query, key, value)
-        times = rounds(ways, query, dict.fromkeys(ways, repeats + 1))  # the first round compiles
-        seconds = {way: min(found[1:]) for way, found in times.items()}
+        seconds = {way: _fastest(partial(call, query), query, repeats) for way, call in ways.items()}
         for way in ways:
             least = work(heads, n, dtype.itemsize, measured=way != "sdpa", split=way == "kernel")
             yield {
@@ -109,13 +111,16 @@ def peaks(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
     """Operations per second of a square matrix product, and bytes per second of a copy, read and written."""
     size = PEAK_SIZE.get(device.type, 2048)
     matrix = torch.ones(size, size, device=device, dtype=dtype)
-    product, copy = torch.empty_like(matrix), torch.empty_like(matrix)
+    product = torch.empty_like(matrix)
+    source = torch.ones(COPIED_BYTES, device=device, dtype=torch.uint8)
+    copy = torch.empty_like(source)
     multiply = _fastest(lambda: torch.mm(matrix, matrix, out=product), matrix)
-    move = _fastest(lambda: copy.copy_(matrix), matrix)
-    return 2 * size**3 / multiply, 2 * matrix.nbytes / move
+    move = _fastest(lambda: copy.copy_(source), source)
+    return 2 * size**3 / multiply, 2 * COPIED_BYTES / move
 
 
 def _fastest(call: Callable[[], Any], where: Tensor, repeats: int = 5) -> float:
+    """Seconds of the fastest of `repeats` calls, after one that compiles and allocates."""
     call()
     times = []
     for _ in range(repeats):

@@ -80,12 +80,12 @@ def _type(argument: Any) -> str:
 def _resources(found: Any) -> Resources:
     import triton
 
-    tool = Path(str(triton.__file__)).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    tool = Path(triton.__path__[0]) / "backends" / "nvidia" / "bin" / "cuobjdump"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(found.asm["cubin"])
         told = subprocess.run(
-            [str(tool), "--dump-resource-usage", str(file)], capture_output=True, text=True, check=True
+            [tool, "--dump-resource-usage", file], capture_output=True, text=True, check=True
         ).stdout
     usage = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", told))
     assembly = found.asm["ptx"]

@@ -137,23 +137,23 @@ class Launch:
 
     def attention(self) -> tuple[RowSums, Tensor | None]:
         """The sums of every row, and the output if there are values."""
-        from probes.attention.kernel.device import attention_rows
+        from probes.attention.kernel import device
 
-        arguments = self.of_attention()
+        arguments, kernel = self.of_attention(), cast(Any, device.attention_rows)
         with _launching(self.query):
-            cast(Any, attention_rows)[self.n_blocks, self.query.shape[0] * self.query.shape[1]](**arguments)
+            kernel[self.n_blocks, self.query.shape[0] * self.query.shape[1]](**arguments)
         first, largest, total, score = self.sums.unbind(0)
         sums = RowSums(first * math.log(2), largest * math.log(2), total, score * math.log(2))
         return sums, None if self.value is None else arguments["output"].transpose(1, 2)
 
     def groups(self, groups: Bool[Tensor, "key group"]) -> Float[Tensor, "batch head query group"]:
         """The sums of exp(score - largest) over the keys of each group but key 1; after `attention`."""
-        from probes.attention.kernel.device import group_rows
+        from probes.attention.kernel import device
 
-        arguments = self.of_groups(groups)
+        arguments, kernel = self.of_groups(groups), cast(Any, device.group_rows)
         grid = (self.n_blocks, len(arguments["begins"]), self.query.shape[0] * self.query.shape[1])
         with _launching(self.query):
-            cast(Any, group_rows)[grid](**arguments)
+            kernel[grid](**arguments)
         return arguments["mass"][..., : groups.shape[1]]
 
     def of_attention(self) -> dict[str, Any]:

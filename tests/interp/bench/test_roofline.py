@@ -25,7 +25,8 @@ def test_the_roof_is_the_slower_of_arithmetic_and_memory():
 
 def test_records_hold_shares_of_the_roof():
     device, *records = run(Heads(4, 2, 16), torch.device("cpu"), torch.float32, lengths=(64,), repeats=1)
-    assert device["flops_per_second"] > device["bytes_per_second"] / 10 > 1e6
+    assert device["flops_per_second"] > 1e6
+    assert device["bytes_per_second"] > 1e6
     assert [record["contender"] for record in records] == ["sdpa", "chunked"]
     for record in records:
         least = Work(record["flops"], record["bytes"])

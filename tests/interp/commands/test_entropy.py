@@ -232,8 +232,9 @@ def test_a_check_is_told_and_a_difference_ends_the_run(tiny_model, tmp_path, cap
         computation, "chunked_row_statistics", lambda q, k, scale, **options: original(q, k, 1.2 * scale, **options)
     )
     assert main([*words, "--out", str(tmp_path / "y")]) == 2
-    assert "--check: layer 0, head " in (said := capsys.readouterr().err)
-    assert "from patterns in float64; report it" in " ".join(said.split())
+    said = capsys.readouterr().err  # a tiny model's patterns are nearly flat: the scale shows in the output
+    assert said.startswith("cotlens: --check: layer 0: attention's output is off by")
+    assert said.count("\n") == 1
     assert not list((tmp_path / "y").glob("problems/*"))
 
 
