@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,7 +77,7 @@ def _trained(run: NeuronRun) -> dict[str, float]:
     action = group_action(run.group)
     task = Lego(run.group, 1, run.d - 1 - action.n_elements - action.n_points)
     config = LegoTheoryConfig(run.m, run.clip, run.power, run.bend, run.response)
-    model: LegoTheory = moved(LegoTheory(run.d, config, weights), choose_device("auto"))
+    model = moved(LegoTheory(run.d, config, weights), choose_device("auto"))
     first, seen, loss = features(model, task).strengths, [], 0.0
     for _ in range(SNAPSHOTS):
         loss = train_slot(model, task, STATE, Descent(run.lr, max(run.steps // SNAPSHOTS, 1), 144), data)

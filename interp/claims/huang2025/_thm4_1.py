@@ -7,6 +7,7 @@ largest other entry is judged instead.
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -163,7 +164,13 @@ def parts(_preset: object) -> list[Part]:
 
 
 def _powers() -> list[Part]:
-    shared = {"role": "paper", "unit": "seeds", "direction": "above", "threshold": POWER, "why": EXPONENT}
+    shared: dict[str, Any] = {
+        "role": "paper",
+        "unit": "seeds",
+        "direction": "above",
+        "threshold": POWER,
+        "why": EXPONENT,
+    }
     return [
         Part(
             key="concentrates", name="attention concentrates as a power of d", estimate=concentration,
@@ -185,7 +192,7 @@ def _powers() -> list[Part]:
 
 
 def _blocks() -> list[Part]:
-    shared = {"role": "paper", "unit": "seeds"}
+    shared: dict[str, Any] = {"role": "paper", "unit": "seeds"}
     return [
         Part(
             key="grow", name="the diagonals grow like log d", estimate=diagonal_growth,
@@ -226,7 +233,7 @@ def _blocks() -> list[Part]:
 
 
 def _stages() -> list[Part]:
-    shared = {"role": "paper", "unit": "seeds"}
+    shared: dict[str, Any] = {"role": "paper", "unit": "seeds"}
     return [
         Part(
             key="lead", name="the predicates' block is ahead at first", estimate=lead,
