@@ -15,9 +15,6 @@ from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import setting, table, with_settings
 
-if TYPE_CHECKING:
-    pass
-
 SNAPSHOTS = 40
 """How often the facts are looked at while they are learned."""
 ALL, MOST, NEAR, SMALL, ORDER, MORE = 0.9, 0.5, 0.1, 0.1, 0.5, 0.25
