@@ -1,8 +1,8 @@
 """How does a standard encoder learn k-fold composition? Adam on hops of several sizes, told by a head or by a token.
 
-Every training example is one fresh sequence, labelled at all kN positions: with every hop of the curriculum if each
-has a head of its own (wang2025, equation 3), with one of them if a token tells which. The curriculum is a mixture of
-all hops, one after another from easy to hard, or the hardest alone (Figure 3 right).
+Every training example is one sequence, fresh or of a finite set, labelled at all kN positions: with every hop of the
+curriculum if each has a head of its own (wang2025, equation 3), with one of them if a token tells which. The
+curriculum is a mixture of all hops, one after another from easy to hard, or the hardest alone (Figure 3 right).
 """
 
 import math
@@ -17,6 +17,7 @@ from torch import Tensor
 from transformer_lens.hook_points import HookPoint
 
 from probes.base import checkpoint
+from toy_models.engine.finite_set import FiniteSet
 from toy_models.engine.loop_run import Progress
 from toy_models.kfold.encoder import EncoderConfig, HookedEncoder, Shape, hooked_encoder
 from toy_models.kfold.task import KFold
@@ -44,7 +45,9 @@ class HopTraining:
     batch_size: int = 64
     """Sequences per gradient update."""
     budget: int = 100_000
-    """Sequences to train on at most."""
+    """Sequences to train on at most, each as often as it is seen."""
+    n_sequences: int | None = None
+    """Size of the training set, gone through in a new order every epoch; None: every sequence is fresh."""
     eval_every: int = 6_400
     """Sequences between evaluations."""
     n_test: int = 256
@@ -58,6 +61,11 @@ class HopTraining:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise ValueError(f"lr must be a positive number, got {self.lr}")
+        if self.n_sequences is not None and self.n_sequences < self.batch_size:
+            raise ValueError(
+                f"a set of n_sequences={self.n_sequences} has no whole batch of batch_size={self.batch_size}; take "
+                "more sequences or smaller batches"
+            )
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ def train_hops(
     loop = HopLoop(
         model.to(device), task, test.to(device), torch.Generator().manual_seed(config.seed + 1_000_000),
         curriculum=config.curriculum, lr=config.lr, batch_size=config.batch_size, budget=config.budget,
-        eval_every=config.eval_every,
+        eval_every=config.eval_every, n_sequences=config.n_sequences,
     )  # fmt: skip
     for _ in loop:
         accuracy = loop.history[-1].accuracy
@@ -147,11 +155,15 @@ class HopLoop:
         batch_size: int,
         budget: int,
         eval_every: int,
+        n_sequences: int | None = None,
     ) -> None:
         self.model, self.task, self.test, self.generator = model, task, test, generator
         self.curriculum: Curriculum = curriculum
         self.batch_size, self.budget, self.eval_every = batch_size, budget, eval_every
         self.optimiser = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+        self.set = None
+        if n_sequences is not None:
+            self.set = FiniteSet(task, n_sequences, batch_size, generator.initial_seed())
         self.samples, self.updates = 0, 0
         self.history = [evaluated(model, task, test, 0)]
 
@@ -165,8 +177,8 @@ class HopLoop:
         due, losses = False, []
         while not (due or self.samples == self.budget):
             size = min(self.batch_size, self.budget - self.samples)
-            inputs = self.task.sample(size, self.generator).inputs.to(self.test.device)
-            loss = _training_loss(self.model, self.task, inputs, allowed, self.generator)
+            inputs, drawn = self._batch(size, len(allowed))
+            loss = _training_loss(self.model, self.task, inputs.to(self.test.device), allowed, drawn)
             self.optimiser.zero_grad(set_to_none=True)
             loss.backward()
             self.optimiser.step()
@@ -175,6 +187,15 @@ class HopLoop:
             losses.append(loss.item())
         self.history.append(evaluated(self.model, self.task, self.test, self.samples))
         return Progress(self.samples, self.updates, sum(losses) / len(losses))
+
+    def _batch(self, size: int, n_hops: int) -> tuple[Int[Tensor, "batch pos"], Int[Tensor, "batch"] | None]:
+        """Sequences, and which of the hops a token tells each; an example of a finite set keeps its own."""
+        if self.set is not None:
+            rows = self.set.rows(self.updates)[:size]
+            return self.set.inputs[rows], rows % n_hops
+        inputs = self.task.sample(size, self.generator).inputs
+        drawn = torch.randint(0, n_hops, (size,), generator=self.generator) if self.task.hop_token else None
+        return inputs, drawn
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything but the model's weights."""
@@ -194,13 +215,16 @@ class HopLoop:
 
 
 def _training_loss(
-    model: HookedEncoder, task: KFold, inputs: Int[Tensor, "batch pos"], hops: list[int], generator: torch.Generator
+    model: HookedEncoder,
+    task: KFold,
+    inputs: Int[Tensor, "batch pos"],
+    hops: list[int],
+    drawn: Int[Tensor, "batch"] | None,
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy: all `hops` of every sequence from their heads, or a random one told by the token."""
+    """Mean cross-entropy: all `hops` of every sequence from their heads, or the one `drawn`, told by the token."""
     results = task.results(inputs)
-    if not task.hop_token:
+    if not task.hop_token or drawn is None:
         return F.cross_entropy(model(inputs)[:, hops].flatten(0, 2), results[:, hops].flatten())
-    drawn = torch.randint(0, len(hops), (len(inputs),), generator=generator)
     hop = torch.tensor(hops)[drawn].to(inputs.device)
     logits = hop_logits(model, task, inputs, hop)
     return F.cross_entropy(

@@ -42,31 +42,41 @@ class LegoTheoryConfig:
     """q, the even power of the smoothed ReLU's bend."""
     bend: float = 4.0
     """The smoothed ReLU is bent up to rho = bend / log d."""
+    response: float = 0.0
+    """varpi of Assumption B.2, the slope of a small response to negative inputs; 0: none (Definition 3.4)."""
 
     def __post_init__(self) -> None:
         if self.m < 1 or self.power < 2 or self.power % 2:
             raise ValueError(f"need m >= 1 neurons and an even power >= 2, got m={self.m}, power={self.power}")
         if not (self.clip > 0 and self.bend > 0):
             raise ValueError(f"clip and bend must be positive, got clip={self.clip}, bend={self.bend}")
+        if not 0 <= self.response < 1:
+            raise ValueError(f"the response to negative inputs is a slope in [0, 1), got response={self.response}")
 
 
 class _ActiveSum(torch.autograd.Function):
     """Sum over neurons of sReLU(x) (Definition 3.4); keeps sReLU' for the backward pass and nothing else.
 
-    sReLU is 0 below 0, x^q / (q rho^(q-1)) up to rho, then x - rho (1 - 1/q).
+    sReLU is 0 below 0, x^q / (q rho^(q-1)) up to rho, then x - rho (1 - 1/q). With a response varpi > 0 (Assumption
+    B.2, as far as it is legible) it is x^2 from 0 down to -varpi, -varpi x down to -bound, and varpi bound below.
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, rho: float, power: int) -> Tensor:
+    def forward(ctx, x: Tensor, rho: float, power: int, response: float, bound: float) -> Tensor:
         bent = (x / rho).clamp_(0, 1)
         slope = bent ** (power - 1)
+        total = (bent.mul_(slope).mul_(rho / power) + (x - rho).clamp_(min=0)).sum(-1)
+        if response > 0:
+            below, straight = x.clamp(-bound, 0), x <= -response
+            total += torch.where(straight, -response * below, below**2).sum(-1)
+            slope += torch.where(straight, -response * (x > -bound), 2 * below)
         ctx.save_for_backward(slope)
-        return (bent.mul_(slope).mul_(rho / power) + (x - rho).clamp_(min=0)).sum(-1)
+        return total
 
     @staticmethod
-    def backward(ctx, *grads: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
         (slope,) = ctx.saved_tensors
-        return grads[0][..., None] * slope, None, None
+        return grads[0][..., None] * slope, None, None, None, None
 
 
 class BlockSparseAttention(nn.Module):
@@ -116,7 +126,7 @@ class ClassNeurons(nn.Module):
 
     def __init__(self, d: int, config: LegoTheoryConfig, generator: torch.Generator) -> None:
         super().__init__()
-        self.d, self.m, self.power = d, config.m, config.power
+        self.d, self.m, self.power, self.response = d, config.m, config.power, config.response
         self.sigma, self.rho, self.bound = d**-0.5, config.bend / math.log(d), config.clip * math.log(d)
         self.bias = self.sigma * math.log(d)
         self.W = nn.Parameter(self.sigma * torch.randn(CLAUSE, CLAUSE * d, d * config.m, generator=generator))
@@ -143,7 +153,8 @@ class ClassNeurons(nn.Module):
         return self._logits(pre.unflatten(-1, (self.d, self.m)))
 
     def _logits(self, pre: Float[Tensor, "*rows d_vocab m"]) -> Float[Tensor, "*rows d_vocab"]:
-        return _ActiveSum.apply(pre, self.rho, self.power).clamp(max=self.bound)  # pyright: ignore
+        total = _ActiveSum.apply(pre, self.rho, self.power, self.response, self.bound)
+        return total.clamp(max=self.bound)  # pyright: ignore
 
 
 class TheoryBlock(nn.Module):

@@ -137,6 +137,25 @@ def all_right(model: LegoTheory, clauses: Int[Tensor, "batch clause five"]) -> B
     return right
 
 
+@torch.no_grad()
+def sampled_accuracy(model: LegoTheory, clauses: Int[Tensor, "batch clause five"]) -> Float[Tensor, "batch"]:
+    """Acc_L (5) by sentence: the probability that an answer drawn from the model is right, mean over the answers.
+
+    Each is given the true answers before it. The blanks of an answer, which no theorem is about, are given too.
+    """
+    length = clauses.shape[1] // 2
+    total = torch.zeros(len(clauses), device=clauses.device, dtype=model.mlp.W.dtype)
+    for position in range(length, 2 * length):
+        seen, truth = clauses[:, : position + 1], clauses[:, position + 1]
+        pattern = model.attn.pattern(seen, torch.tensor([position], device=clauses.device))[:, 0, 0]
+        right = torch.ones_like(total)
+        for slot in (ANSWERED, STATE):
+            odds = model.slot_logits(seen, pattern, slot).softmax(-1)
+            right = right * odds.gather(1, truth[:, slot, None])[:, 0]
+        total = total + right
+    return total / length
+
+
 @dataclass(frozen=True)
 class Routing:
     """Where the answers of sentences look, averaged over sentences: the last answer that is followed by another."""

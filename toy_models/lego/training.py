@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from toy_models.engine.finite_set import FiniteSet
 from toy_models.lego.clause_decoder import ClauseDecoder, ClauseDecoderConfig, clause_decoder
 from toy_models.lego.fast_loss import FastLoss
 from toy_models.lego.generation import generated
@@ -125,23 +126,6 @@ def train_stage(
     trainer.finish()
 
 
-class SentenceSet:
-    """A finite training set; sentences and the order of each epoch follow from the seed, so it has no state."""
-
-    def __init__(self, task: Lego, n: int, batch_size: int, seed: int) -> None:
-        self.sentences = task.sample(n, torch.Generator().manual_seed(seed + 1)).inputs
-        self.batch_size, self.seed = batch_size, seed
-        self.epoch, self.order = -1, torch.arange(n, device="cpu")
-
-    def batch(self, update: int) -> Int[Tensor, "batch clause five"]:
-        """The sentences of an update; those of an epoch that do not fill a batch are left out of it."""
-        epoch, place = divmod(update, len(self.sentences) // self.batch_size)
-        if epoch != self.epoch:
-            generator = torch.Generator().manual_seed(self.seed + 2 + epoch)
-            self.epoch, self.order = epoch, torch.randperm(len(self.sentences), generator=generator)
-        return self.sentences[self.order[place * self.batch_size : (place + 1) * self.batch_size]]
-
-
 class StageTrainer:
     """The mutable state of one stage; sentences are drawn on the CPU and moved to the model's device."""
 
@@ -163,7 +147,7 @@ class StageTrainer:
         self.loss_of = FastLoss(model) if stage.tables else partial(next_clause_loss, model)
         self.set = None
         if stage.n_sentences is not None:
-            self.set = SentenceSet(self.task, stage.n_sentences, stage.batch_size, generator.initial_seed())
+            self.set = FiniteSet(self.task, stage.n_sentences, stage.batch_size, generator.initial_seed())
         self.update, self.right, self.loss = 0, 0.0, 0.0
 
     @property
@@ -188,7 +172,7 @@ class StageTrainer:
 
     def _sentences(self) -> Int[Tensor, "batch clause five"]:
         if self.set is not None:
-            return self.set.batch(self.update)
+            return self.set.inputs[self.set.rows(self.update)]
         return self.task.sample(self.stage.batch_size, self.generator).inputs
 
     def finish(self) -> None:

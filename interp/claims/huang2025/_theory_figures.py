@@ -1,11 +1,7 @@
 """What do the theory models of huang2025 look like? Blocks of Q, powers of d, stages of self-training; from rows."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
@@ -27,7 +23,8 @@ TARGETS = {
 
 def draw_blocks(found: pd.DataFrame) -> Figure:
     """Algorithm 1 at the largest d: entries of Q (left) and attention (right) against steps; thin lines are seeds."""
-    found = found[(found["d"] == found["d"].max()) & (found["group"] == "C6") & (found["update"] > 0)]
+    found = found[(found["d"] == found["d"].max()) & (found["update"] > 0)]
+    found = found[found["batch"] == found["batch"].min()]
     with styled():
         figure = new_figure(8.6, 3.4)
         left, right = figure.subplots(1, 2)
@@ -47,47 +44,29 @@ def draw_blocks(found: pd.DataFrame) -> Figure:
         return figure
 
 
-def draw_powers(found: Mapping[str, pd.DataFrame]) -> Figure:
+def draw_powers(runs: pd.DataFrame) -> Figure:
     """Algorithm 1: attention elsewhere (left) and the length reached (right) against d; points are seeds."""
+    sizes = sorted(runs["d"].unique())
     with styled():
         figure = new_figure(8.6, 3.6)
         left, right = figure.subplots(1, 2)
-        for (name, runs), style in zip(found.items(), SERIES):
-            point = {"color": style["color"], "marker": style["marker"], "linestyle": "none", "markersize": 4}
-            left.plot(runs["d"], runs["error"], **point, alpha=0.6)
-            right.plot(runs["d"], 2 ** runs["reach"], **point, alpha=0.6)
-            label = "C6" if name == "C6" else "symmetric group"
-            _fit(left, runs["d"], runs["error"], style, label)
-            _fit(right, runs["d"], 2 ** runs["reach"], style, label)
-        sizes = sorted(found["C6"]["d"].unique())
-        right.plot(sizes, [size - 14 for size in sizes], ":", color="0.5", label="as far as variables go")
-        for axes in (left, right):
+        for axes, values in ((left, runs["error"]), (right, 2 ** runs["reach"])):
+            axes.plot(runs["d"], values, color=BLUE, marker="o", linestyle="none", markersize=4, alpha=0.6)
+            slope, start = np.polyfit(runs["log_d"], np.log(values), 1)
+            ends = np.array([sizes[0], sizes[-1]], dtype=float)
+            axes.plot(ends, np.exp(start) * ends**slope, color=BLUE, label=rf"$d^{{{slope:.2f}}}$")
             axes.set(xscale="log", yscale="log", xlabel="number of tokens $d$")
             axes.set_xticks(sizes, [str(size) for size in sizes])
             axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
             axes.yaxis.set_major_formatter("{x:g}")
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_minor_locator(NullLocator())
-            axes.legend(fontsize=8)
+        right.plot(sizes, [size - 14 for size in sizes], ":", color="0.5", label="as far as variables go")
         left.set(ylabel="attention on other clauses\n(length 2)", title="Concentration")
         right.set(ylabel=f"length at which accuracy\nfalls below {REACHED:g}", title="Length, trained at 1 and 2")
+        for axes in (left, right):
+            axes.legend(fontsize=8)
         return figure
-
-
-def _fit(axes: Axes, sizes: pd.Series, values: pd.Series, style: dict[str, Any], label: str) -> None:
-    """The fitted power, or the bare label where there is one size only."""
-    if sizes.nunique() < 2:
-        axes.plot([], [], color=style["color"], marker=style["marker"], linestyle="none", label=label)
-        return
-    slope, start = np.polyfit(np.log(sizes), np.log(values), 1)
-    ends = np.array([sizes.min(), sizes.max()], dtype=float)
-    axes.plot(
-        ends,
-        np.exp(start) * ends**slope,
-        color=style["color"],
-        linestyle=style["linestyle"],
-        label=rf"{label}: $d^{{{slope:.2f}}}$",
-    )
 
 
 def draw_stages(accuracy: pd.DataFrame) -> Figure:
@@ -116,4 +95,43 @@ def draw_stages(accuracy: pd.DataFrame) -> Figure:
             fontsize=8, title="trained up to", title_fontsize=8, loc="lower left", frameon=True
         )
         legend.get_frame().set(alpha=1, linewidth=0)  # the marked lengths stay behind it
+        return figure
+
+
+def draw_degrees(runs: pd.DataFrame) -> Figure:
+    """Algorithm 2: attention elsewhere after the last stage against E_1, by group; points are seeds."""
+    last = runs[runs["stage"] == runs["stage"].max()]
+    with styled():
+        figure = new_figure(4.6, 3.4)
+        axes = figure.subplots()
+        for (group, of_group), style in zip(last.groupby("group", sort=False), SERIES):
+            axes.plot(of_group["degree"], of_group["error"], ".", color=style["color"], alpha=0.5)
+            medians = of_group.groupby("degree")["error"].median()
+            axes.plot(medians.index, medians, **style, markersize=4, label=str(group))
+        axes.axhline(0.01, color="0.5", linestyle=":", label="Theorem 5.1: below 0.01")
+        axes.set(yscale="log", xlabel="$E_1$: a stage ends at a loss of $d^{-E_1}$", ylabel="attention elsewhere")
+        axes.legend(fontsize=8)
+        return figure
+
+
+def draw_neurons(found: pd.DataFrame) -> Figure:
+    """Facts held by one neuron and told beforehand (left), weights in units of B (right); points are seeds."""
+    kinds = {
+        "left": {"one": "held by one neuron", "predicted": "by the one foretold"},
+        "right": {"strength": "the fact", "runner_up": "its second neuron", "confounder": "confounding (size)",
+                  "unrelated": "unrelated"},
+    }  # fmt: skip
+    names = list(dict.fromkeys(found["condition"] + ", d = " + found["d"].astype(int).astype(str)))
+    labelled = found.assign(place=[names.index(f"{c}, d = {int(d)}") for c, d in zip(found["condition"], found["d"])])
+    with styled():
+        figure = new_figure(8.6, 3.6)
+        for axes, metrics in zip(figure.subplots(1, 2, sharey=True), kinds.values()):
+            for (metric, words), style in zip(metrics.items(), SERIES):
+                axes.plot(labelled[metric], labelled["place"], style["marker"], color=style["color"], alpha=0.5,
+                          markersize=4, label=words)  # fmt: skip
+            axes.legend(fontsize=8)
+        left, right = figure.axes
+        left.set(xlabel="share of facts", xlim=(-0.03, 1.03))
+        left.set_yticks(range(len(names)), names, fontsize=8)
+        right.set(xlabel="weights, half the sum of both, in units of B")
         return figure

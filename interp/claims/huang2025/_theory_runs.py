@@ -1,20 +1,20 @@
 """What are the items of huang2025's theorems? Theory models trained by Algorithm 1 or 2, as plain numbers.
 
-In the rows of these runs `condition` is the algorithm and `step` counts gradient steps on Q, over all stages.
+In the rows of these runs `condition` is the algorithm and `update` counts gradient steps on Q, over all stages.
 """
 
 import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from interp.claims.huang2025._runs import REACHED, reached
 from interp.core.claim import Item
 from interp.core.loops import Loop
-from probes.rows import concat, setting, table, with_settings
+from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
     import torch
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 LENGTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Lengths of test sentences, as long as there are enough variables."""
+SAMPLED = (2, 4, 8, 16, 32)
+"""Lengths at which equation 5 is measured."""
 STATE_DESCENT = {"C6": (20.0, 300), "S3": (10.0, 300), "S4": (15.0, 500), "S5": (15.0, 2500)}
 """Step size and steps with which the states of a group are learned at length 1."""
-ENDS = ["condition", "group", "d", "unit", "stage"]
-"""What tells the trained models of a claim apart."""
 _STREAMS = ("weights", "variables", "states", "attention", "test")
 
 
 LOOPS = (
     Loop(
         "steps on Q",
-        lambda p: p["budget"] * p["d"] ** 1.5 if p["algorithm"] == "algorithm_1" else 0,
+        lambda p: p["budget"] * p["d"] ** 1.5,
         lambda p, n: {"budget": n / p["d"] ** 1.5},
     ),
     Loop(
-        "steps of each stage",
+        "steps of each later stage",
         lambda p: p["most"] if p["algorithm"] == "algorithm_2" else 0,
         lambda p, n: {"most": n},
     ),
@@ -53,25 +53,27 @@ class TheoryRun:
     algorithm: Literal["algorithm_1", "algorithm_2"]
     group: str
     d: int
-    """Number of tokens: those that the group does not need are variables."""
+    """Number of tokens."""
     lr: float
     """Step size of Q, in units of the number of variables."""
+    variables: int = 0
+    """Number of variables; 0: all tokens that the group does not need. Tokens left over never occur."""
     clip: float = 3.0
     """C_B of Assumption 3.4."""
     m: int = 12
     """Neurons of each class."""
     first: float = 1.0
     """Steps that teach the states at length 1, in units of those in STATE_DESCENT."""
-    batch: int = 128
-    """Sentences in a step on Q."""
+    per_token: float = 1.0
+    """Sentences in a step on Q, in units of d."""
     budget: float = 0.2
-    """Algorithm 1: steps on Q in units of d^1.5."""
+    """Steps on Q at length 2, in units of d^1.5."""
     stages: int = 4
     """Algorithm 2: stage k is at length 2^k, k = 1 to `stages`."""
-    bound: float = 0.6
-    """Algorithm 2: a stage ends when its loss is below d^-bound (the paper's E_1)."""
+    degrees: tuple[float, ...] = ()
+    """Algorithm 2: the E_1 that are tried; a stage after the first ends when its loss is at most d^-E_1."""
     most: int = 2000
-    """Algorithm 2: the largest number of steps of a stage."""
+    """Algorithm 2: the largest number of steps of such a stage."""
     longest: int = 256
     """The longest test sentences."""
     n_test: int = 64
@@ -81,7 +83,8 @@ class TheoryRun:
     @property
     def item(self) -> Item:
         """The run as an item of work."""
-        return Item(f"{self.algorithm},{self.group},d={self.d},seed={self.seed}", asdict(self))
+        name = f"{self.algorithm},{self.group},d={self.d},batch={self.batch},seed={self.seed}"
+        return Item(name, {**asdict(self), "degrees": list(self.degrees)})
 
     @property
     def task(self) -> "Lego":
@@ -90,11 +93,23 @@ class TheoryRun:
         from toy_models.lego.task import Lego
 
         action = group_action(self.group)
-        return Lego(self.group, 2, self.d - 1 - action.n_elements - action.n_points)
+        return Lego(self.group, 2, self.variables or self.d - 1 - action.n_elements - action.n_points)
+
+    @property
+    def batch(self) -> int:
+        """Sentences in a step on Q."""
+        return max(round(self.per_token * self.d), 1)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Lengths of the test sentences; for Algorithm 2 also the longest that variables allow (Corollary 5.1)."""
+        most = self.task.n_variables - 1
+        wanted = {*LENGTHS, most} if self.algorithm == "algorithm_2" else set(LENGTHS)
+        return sorted(length for length in wanted if length <= min(most, self.longest))
 
     @property
     def n_steps(self) -> int:
-        """Algorithm 1: steps on Q."""
+        """Steps on Q at length 2."""
         return max(round(self.budget * self.d**1.5), 1)
 
     def generator(self, stream: str, stage: int = 0) -> "torch.Generator":
@@ -107,7 +122,7 @@ class TheoryRun:
     def rows(self, metrics: dict[str, float], step: int, **places: Any) -> pd.DataFrame:
         """One row for each metric."""
         labels = {"run": self.item.name, "condition": self.algorithm, "unit": str(self.seed), "scope": "test"}
-        place = setting(d=self.d, group=self.group, **places)
+        place = setting(d=self.d, group=self.group, batch=self.batch, **places)
         return table(metric=list(metrics), value=list(metrics.values()), update=step, setting=place, **labels)
 
 
@@ -139,15 +154,17 @@ def attention_metrics(run: TheoryRun, model: "LegoTheory", length: int) -> dict[
 
 
 def accuracy_rows(run: TheoryRun, model: "LegoTheory", step: int, **places: Any) -> pd.DataFrame:
-    """The share of sentences whose every generated answer is right, by length."""
-    from toy_models.lego.theory_training import all_right
+    """By length: the share of sentences whose every generated answer is right, and Acc_L (5)."""
+    from toy_models.lego.theory_training import all_right, sampled_accuracy
 
     tables = []
-    for length in LENGTHS:
-        if length < min(run.task.n_variables, run.longest + 1):
-            clauses = replace(run.task, length=length).sample(run.n_test, run.generator("test")).inputs
-            accuracy = all_right(model, clauses).double().mean().item()
-            tables.append(run.rows({"accuracy": accuracy}, step, length=length, **places))
+    for length in run.lengths:
+        clauses = replace(run.task, length=length).sample(run.n_test, run.generator("test")).inputs
+        clauses = clauses.to(model.mlp.W.device)
+        found = {"accuracy": all_right(model, clauses).double().mean().item()}
+        if length in SAMPLED:
+            found["sampled"] = sampled_accuracy(model, clauses).double().mean().item()
+        tables.append(run.rows(found, step, length=length, **places))
     return concat(tables)
 
 
@@ -167,29 +184,40 @@ def run_algorithm_1(run: TheoryRun) -> pd.DataFrame:
 
 
 def run_algorithm_2(run: TheoryRun) -> pd.DataFrame:
-    """Stage 1.1, then Q at length 2 with true answers, then at 4, 8, ... with the last stage's own answers."""
-    return concat(_stages(run))
+    """Stage 1, whose steps on Q at length 2 are counted, then every E_1 from there: 4, 8, ..., by its own answers."""
+    return concat(_algorithm_2(run))
 
 
-def _stages(run: TheoryRun) -> Iterator[pd.DataFrame]:
-    from toy_models.lego.theory_training import Descent, self_labelled, self_train
+def _algorithm_2(run: TheoryRun) -> Iterator[pd.DataFrame]:
+    from toy_models.lego.theory_training import Descent, attention_updates
 
     model, losses = one_step_model(run)
-    yield run.rows(losses, 0)
-    teacher, total = None, 0
-    for stage in range(1, run.stages + 1):
-        task = replace(run.task, length=2**stage)
-        labels: dict[str, float] = {}
-        if teacher is not None:
-            truth = task.sample(4 * run.n_test, run.generator("test")).inputs
-            right = (self_labelled(teacher, truth, 2) == truth).flatten(1).all(-1)
-            labels = {"labels_right": right.double().mean().item()}
+    yield run.rows(losses, 0, stage=0)
+    descent = Descent(run.lr, run.n_steps, run.batch)
+    for loss in attention_updates(model, run.task, [1], descent, run.generator("attention", 1)):
+        losses = {"loss": loss, "steps": run.n_steps}
+    yield run.rows({**attention_metrics(run, model, 2), **losses}, run.n_steps, stage=1)
+    yield accuracy_rows(run, model, run.n_steps, stage=1)
+    for degree in run.degrees:
+        yield from _stages(run, copy.deepcopy(model), degree)
+
+
+def _stages(run: TheoryRun, model: "LegoTheory", degree: float) -> Iterator[pd.DataFrame]:
+    """The stages from the second on, each on the answers of the one before."""
+    from toy_models.lego.theory_training import Descent, self_labelled, self_train
+
+    total, bound = run.n_steps, run.d**-degree
+    for stage in range(2, run.stages + 1):
+        task, teacher = replace(run.task, length=2**stage), copy.deepcopy(model)
+        truth = task.sample(4 * run.n_test, run.generator("test")).inputs.to(model.mlp.W.device)
+        right = (self_labelled(teacher, truth, 2) == truth).flatten(1).all(-1)
         descent = Descent(run.lr, run.most, run.batch)
-        taken, loss = self_train(model, task, run.d**-run.bound, descent, run.generator("attention", stage), teacher)
-        total, teacher = total + taken, copy.deepcopy(model)
-        metrics = {**attention_metrics(run, model, task.length), **labels, "loss": loss, "steps": taken}
-        yield run.rows(metrics, total, stage=stage)
-        yield accuracy_rows(run, model, total, stage=stage)
+        taken, loss = self_train(model, task, bound, descent, run.generator("attention", stage), teacher)
+        total += taken
+        metrics = {**attention_metrics(run, model, task.length), "loss": loss, "steps": taken}
+        metrics |= {"labels_right": right.double().mean().item(), "ended": float(loss <= bound)}
+        yield run.rows(metrics, total, stage=stage, degree=degree)
+        yield accuracy_rows(run, model, total, stage=stage, degree=degree)
 
 
 def run_theory(run: TheoryRun) -> pd.DataFrame:
@@ -197,46 +225,7 @@ def run_theory(run: TheoryRun) -> pd.DataFrame:
     return (run_algorithm_1 if run.algorithm == "algorithm_1" else run_algorithm_2)(run)
 
 
-def ends(rows: pd.DataFrame) -> pd.DataFrame:
-    """By algorithm, group, d, seed and stage (0 for Algorithm 1): the metrics after training, as columns.
-
-    Also the accuracy at each length (columns 2, 3, ...), log2 of the length reached (`reach`), and whether every
-    length tested is solved (`capped`) or not even the shortest (`failed`), so that it is a bound only.
-    """
-    found = with_settings(rows)
-    found["stage"] = found["stage"].fillna(0) if "stage" in found else 0
-    accuracy = found[found["metric"] == "accuracy"]
-    curves = accuracy.pivot(index=ENDS, columns="length", values="value")
-    curves.columns = curves.columns.astype(int)
-    last = found[(found["metric"] != "accuracy") & ((found["condition"] == "algorithm_1") | (found["stage"] > 0))]
-    last = last[last["update"] == last.groupby(ENDS)["update"].transform("max")]
-    metrics = last.pivot(index=ENDS, columns="metric", values="value")
-    shares = curves.to_numpy(float)
-    lengths = {
-        "reach": reached(curves),
-        "capped": ~(shares < REACHED).any(1),
-        "failed": shares[:, 0] < REACHED,
-    }
-    return metrics.join(curves).join(pd.DataFrame(lengths, index=curves.index)).reset_index()
-
-
-def final(rows: pd.DataFrame, algorithm: str, *, simple: bool) -> pd.DataFrame:
-    """`ends` of one algorithm, on C6, which acts simply transitively (`simple`), or on the symmetric group."""
-    found = ends(rows[rows["condition"] == algorithm])
-    return found[(found["group"] == "C6") == simple].reset_index(drop=True)
-
-
-def slopes(found: pd.DataFrame, x: str, y: pd.Series) -> pd.Series:
-    """By seed: the slope of `y` against the column `x`, by least squares; every seed has the same values of x."""
-    values = found.assign(y=y).pivot(index="unit", columns=x, values="y")
-    centred = values.columns.to_numpy(float) - values.columns.to_numpy(float).mean()
-    return pd.Series(values.to_numpy(float) @ centred / (centred @ centred), index=values.index)
-
-
-def lead(rows: pd.DataFrame) -> float:
-    """The largest difference of the diagonals of Q_{4,3} and Q_{4,4} along Algorithm 1, at the largest d on C6, mean
-    over seeds."""
-    found = with_settings(rows[(rows["condition"] == "algorithm_1") & rows["metric"].str.startswith("diagonal_")])
-    found = found[(found["group"] == "C6") & (found["d"] == found["d"].max())]
-    wide = found.pivot(index=["unit", "update"], columns="metric", values="value")
-    return float((wide["diagonal_43"] - wide["diagonal_44"]).groupby("unit").max().mean())
+def measure(item: Item, work: Path) -> pd.DataFrame:
+    """Trains one model."""
+    parameters = item.parameters
+    return run_theory(TheoryRun(**{**parameters, "degrees": tuple(parameters["degrees"])}))

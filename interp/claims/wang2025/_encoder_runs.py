@@ -36,6 +36,8 @@ class EncoderRun:
     d_mlp: int = 96
     lr: float = 2e-3
     budget: int = 100_000
+    n_sequences: int | None = None
+    """Size of the training set, seen again and again; None: every sequence is fresh."""
     eval_every: int = 6_400
     n_test: int = 256
     seed: int = 0
@@ -44,7 +46,8 @@ class EncoderRun:
     def condition(self) -> str:
         """The run's name among its claim's conditions."""
         hidden = f"_from_{self.token_from}" if self.token_from else ""
-        return f"{self.told}{hidden}{'_own' if self.readouts == 'own' else ''}_{self.curriculum}"
+        finite = f"_of_{self.n_sequences}" if self.n_sequences is not None else ""
+        return f"{self.told}{hidden}{'_own' if self.readouts == 'own' else ''}_{self.curriculum}{finite}"
 
     @property
     def item(self) -> Item:
@@ -76,6 +79,7 @@ def train_encoder(run: EncoderRun) -> "HopResult":
         seed=run.seed,
         lr=run.lr,
         budget=run.budget,
+        n_sequences=run.n_sequences,
         eval_every=run.eval_every,
         n_test=run.n_test,
     )

@@ -9,6 +9,7 @@ from toy_models.engine.training import TrainConfig, train
 from toy_models.kfold.encoder import EncoderConfig
 from toy_models.kfold.hop_training import (
     SOLVED,
+    HopLoop,
     HopTraining,
     _training_loss,
     allowed_hops,
@@ -64,7 +65,7 @@ def test_the_loss_of_heads_is_the_mean_over_their_hops():
     task = hop_task(4, 5, "head", 0)
     model = fresh_encoder(task, SMALL, 0)
     inputs = task.sample(6, torch.Generator().manual_seed(0)).inputs
-    found = _training_loss(model, task, inputs, [0, 2], torch.Generator())
+    found = _training_loss(model, task, inputs, [0, 2], None)
     results = task.results(inputs)
     each = [F.cross_entropy(model(inputs)[:, hop].flatten(0, 1), results[:, hop].flatten()) for hop in (0, 2)]
     torch.testing.assert_close(found, sum(each) / 2)
@@ -108,7 +109,35 @@ def test_training_learns_the_easy_hop_and_repeats_itself():
     assert complexity == next((e.samples for e in first.history if e.accuracy[0] >= SOLVED), None)
 
 
-@pytest.mark.parametrize(("changes", "message"), [({"lr": 0.0}, "lr"), ({"budget": 0}, "budget")])
+@pytest.mark.parametrize("told", ["head", "token"])
+def test_a_finite_set_is_learned_by_heart_and_an_example_keeps_its_hop(told):
+    task = hop_task(2, 3, told, seed=0)
+    generator = torch.Generator().manual_seed(5)
+    before = generator.get_state()
+    test = task.sample(8, torch.Generator().manual_seed(6)).inputs
+    loop = HopLoop(
+        fresh_encoder(task, SMALL, 0), task, test, generator, curriculum="mixture", lr=1e-2, batch_size=4, budget=28,
+        eval_every=8, n_sequences=8,
+    )  # fmt: skip
+    hops: dict[int, set[int]] = {}
+    for update in range(7):
+        loop.updates = update
+        inputs, drawn = loop._batch(4, 2)
+        assert loop.set is not None
+        rows = loop.set.rows(update)
+        assert torch.equal(inputs, loop.set.inputs[rows])
+        for row, hop in zip(rows.tolist(), drawn.tolist()):
+            hops.setdefault(row, set()).add(hop)
+    assert sorted(hops) == list(range(8))
+    assert all(len(told_hops) == 1 for told_hops in hops.values())
+    loop.updates = 0
+    assert [progress.samples for progress in loop] == [8, 16, 24, 28]
+    assert torch.equal(generator.get_state(), before), "nothing else is drawn"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"), [({"lr": 0.0}, "lr"), ({"budget": 0}, "budget"), ({"n_sequences": 3}, "n_sequences=3")]
+)
 def test_bad_numbers_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         HopTraining(**changes)

@@ -95,21 +95,25 @@ def test_the_loss_is_that_of_the_models_own_softmax():
         torch.testing.assert_close(state_loss(model, clauses, answer), expected)
 
 
-def smoothed_relu(x: torch.Tensor, rho: float, power: int) -> torch.Tensor:
-    """sReLU (Definition 3.4)."""
-    return (x.clamp(0, rho) / rho) ** power * (rho / power) + torch.relu(x - rho)
+def smoothed_relu(x: torch.Tensor, rho: float, power: int, response: float, bound: float) -> torch.Tensor:
+    """sReLU (Definition 3.4), and Assumption B.2's response below 0."""
+    above = (x.clamp(0, rho) / rho) ** power * (rho / power) + torch.relu(x - rho)
+    return above + torch.where(x <= -response, response * (-x).clamp(0, bound), x.clamp(max=0) ** 2)
 
 
-def test_the_smoothed_relu_by_its_branches():
-    rho, q = 0.5, 4
-    x = torch.tensor([-1.0, -0.1, 0.0, 0.2, 0.5, 2.0], dtype=torch.float64)
-    expected = [0, 0, 0, 0.2**4 / (0.5**3 * 4), 0.5 / 4, 2 - 0.5 * 0.75]
-    torch.testing.assert_close(smoothed_relu(x, rho, q), torch.tensor(expected, dtype=torch.float64))
-    torch.testing.assert_close(_ActiveSum.apply(x, rho, q), smoothed_relu(x, rho, q).sum())
-    x = torch.linspace(-1, 2, 41, dtype=torch.float64, requires_grad=True)  # clear of the bends
-    assert torch.autograd.gradcheck(lambda x: _ActiveSum.apply(x.view(-1, 1), rho, q), x)
-    derivative = torch.autograd.grad(smoothed_relu(x, rho, q).sum(), x)[0]
-    torch.testing.assert_close(torch.autograd.grad(_ActiveSum.apply(x, rho, q), x)[0], derivative)
+@pytest.mark.parametrize(
+    ("response", "below"), [(0.0, [0, 0, 0, 0]), (0.2, [0.2 * 3, 0.2, 0.1**2, 0])], ids=["none", "small"]
+)
+def test_the_smoothed_relu_by_its_branches(response, below):
+    options = (0.5, 4, response, 3.0)
+    x = torch.tensor([-5.0, -1.0, -0.1, 0.0, 0.2, 0.5, 2.0], dtype=torch.float64)
+    expected = torch.tensor([*below, 0.2**4 / (0.5**3 * 4), 0.5 / 4, 2 - 0.5 * 0.75], dtype=torch.float64)
+    torch.testing.assert_close(smoothed_relu(x, *options), expected)
+    torch.testing.assert_close(_ActiveSum.apply(x[:, None], *options), expected)
+    x = torch.linspace(-3.51, 2.01, 41, dtype=torch.float64, requires_grad=True)  # clear of the bends
+    assert torch.autograd.gradcheck(lambda x: _ActiveSum.apply(x.view(-1, 1), *options), x)
+    derivative = torch.autograd.grad(smoothed_relu(x, *options).sum(), x)[0]
+    torch.testing.assert_close(torch.autograd.grad(_ActiveSum.apply(x, *options), x)[0], derivative)
 
 
 def test_the_initial_model_is_that_of_assumption_3_3():

@@ -13,6 +13,7 @@ from toy_models.lego.theory_training import (
     attention_updates,
     entries,
     routing,
+    sampled_accuracy,
     self_labelled,
     self_train,
     state_loss,
@@ -118,6 +119,17 @@ def test_generation_is_the_greedy_loop_and_errors_spread(one_step, routed):
         assert torch.equal(self_labelled(model, clauses, 5), expected)
         assert torch.equal(self_labelled(model, clauses, 2)[:, :8], expected[:, :8])
         assert torch.equal(all_right(model, clauses), (expected == clauses).flatten(1).all(-1))
+
+
+def test_the_sampled_accuracy_is_that_of_the_models_own_softmax(routed):
+    """Equation 5, with every answer's variable and state drawn from the hooked forward."""
+    clauses = TASK.sample(5, stream(8)).inputs
+    odds = routed(clauses).softmax(-1)[:, 2:4]  # at answers 0 and 1, of those that follow
+    right = torch.ones(5)
+    for slot in (ANSWERED, STATE):
+        right = right * odds[:, :, slot].gather(-1, clauses[:, 3:, slot, None])[..., 0].T
+    torch.testing.assert_close(sampled_accuracy(routed, clauses), right.mean(0))
+    assert right.mean() > 1.5 / TASK.d_vocab
 
 
 def test_routing_is_the_attention_on_the_dependencies(routed):

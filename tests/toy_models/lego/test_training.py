@@ -9,7 +9,6 @@ from toy_models.lego.clause_decoder import STANDARD, THEORY, clause_decoder
 from toy_models.lego.generation import share_solved
 from toy_models.lego.task import STATE, Lego
 from toy_models.lego.training import (
-    SentenceSet,
     Stage,
     StageTrainer,
     held_out_loss,
@@ -124,16 +123,6 @@ def test_a_self_labelled_stage_learns_from_the_model_as_it_was():
 def test_impossible_stages_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Stage(**wrong)
-
-
-def test_a_finite_set_is_gone_through_once_an_epoch_in_a_new_order():
-    found = SentenceSet(TASK, 10, 4, seed=0)
-    rows = [found.batch(update) for update in range(4)]  # two batches of four an epoch
-    again = SentenceSet(TASK, 10, 4, seed=0)
-    assert torch.equal(again.batch(3), rows[3]), "no state: the order depends on seed and epoch alone"
-    known = {tuple(sentence.flatten().tolist()) for sentence in found.sentences}
-    assert all(tuple(s.flatten().tolist()) in known for batch in rows for s in batch)
-    assert not torch.equal(torch.cat(rows[:2]), torch.cat(rows[2:]))
 
 
 def test_a_stage_on_a_finite_set_draws_nothing_else_and_a_constant_rate_stays():

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interp.claims.huang2025 import fig1a, fig1b, fig2, fig5, fig6_7, mechanism, thm4_1, what_matters
+from interp.claims.huang2025 import fig1a, fig1b, fig2, fig5, fig6_7, mechanism, neurons, thm4_1, thm5_1, what_matters
 from interp.claims.huang2025._parts import extreme
 from interp.claims.huang2025._runs import LegoRun, curve_metrics, reach
 from interp.core.claim import CLAIMS
@@ -16,7 +16,7 @@ from interp.core.severity import severity
 from interp.statistics import Interval
 from probes.rows import concat, setting, table, with_settings
 
-MODULES = (fig1a, fig1b, fig2, fig5, fig6_7, mechanism, thm4_1, what_matters)
+MODULES = (fig1a, fig1b, fig2, fig5, fig6_7, mechanism, neurons, thm4_1, thm5_1, what_matters)
 
 SEEDS = range(8)
 LENGTHS = (5, 10, 20, 40, 80, 160)
