@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -174,7 +175,7 @@ def _means(piece: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name(place: Place) -> str:
-    return f"{place[0]},{place[1]}.parquet"
+    return ",".join(quote(text, safe="") for text in place) + ".parquet"  # a plug-in may call a metric anything
 
 
 def _checksum(file: Path) -> str:
