@@ -5,6 +5,7 @@ import torch
 
 from interp.bench.roofline import Heads, Work, run, work
 from interp.cli import main
+from interp.commands.bench import _roofline
 
 
 def test_operations_and_bytes_of_a_small_layer():
@@ -33,6 +34,8 @@ def test_records_hold_shares_of_the_roof():
         roof = least.seconds(device["flops_per_second"], device["bytes_per_second"])
         assert record["of_roof"] == pytest.approx(roof / record["seconds"])
     assert records[0]["over_sdpa"] == 1
+    assert "4 heads on 2 of 16 numbers, float32 on cpu; matrix products reach" in _roofline(device)
+    assert "% of the roof, 1.00x SDPA" in _roofline(records[0])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
