@@ -7,7 +7,7 @@ import pandas as pd
 
 from interp.claims.huang2025._runs import REACHED
 from interp.claims.huang2025._theory_runs import LENGTHS as ALL
-from interp.claims.huang2025._thm5_1 import DILUTED, EPSILON, FAILED, FARTHER, MATTERS
+from interp.claims.huang2025._thm5_1 import DILUTED, EPSILON, FAILED, MATTERS
 from interp.claims.huang2025._worlds import SEEDS, filled, measured, ramps
 from interp.core.claim import World
 from probes.rows import setting, table
@@ -88,10 +88,10 @@ WORLDS = (
     World(
         "stages that just fail, groups that differ by what would not count",
         dict.fromkeys(
-            ("twice", "stage_attention", "every_length", "farther", "diluted", "degree_matters"), False
+            ("twice", "stage_attention", "every_length", "diluted", "degree_matters"), False
         ),
         partial(
-            simulated, first=2.2, farther=FARTHER, off=EPSILON, dilution=DILUTED, degree=MATTERS, twice=REACHED,
+            simulated, first=2.2, farther=0.0, off=EPSILON, dilution=DILUTED, degree=MATTERS, twice=REACHED,
             last=REACHED,
         ),
     ),
