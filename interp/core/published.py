@@ -197,7 +197,7 @@ def preset_with(claim: Claim, name: str, numbers: Mapping[str, Any]) -> Preset:
     preset: Any = claim.preset(name)
     changes = {}
     for field in fields(preset):
-        present, then = _plain(getattr(preset, field.name)), numbers.get(field.name)
+        present, then = _given(_plain(getattr(preset, field.name))), _given(numbers.get(field.name))
         if field.name not in numbers or present == then:
             continue
         if field.name not in ("seeds", "first_unit"):
@@ -207,6 +207,13 @@ def preset_with(claim: Claim, name: str, numbers: Mapping[str, Any]) -> Preset:
             )
         changes[field.name] = then
     return replace(preset, **changes)
+
+
+def _given(value: Any) -> Any:
+    """`value` without what is None in it: an option that a run is older than was not used."""
+    if isinstance(value, dict):
+        return {name: _given(one) for name, one in value.items() if one is not None}
+    return [_given(one) for one in value] if isinstance(value, list) else value
 
 
 def published_units(claim_id: str, results: Path) -> list[range]:

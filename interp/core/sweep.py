@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
+from pyarrow import ArrowInvalid
 from pyarrow.parquet import read_metadata
 
 from interp.core import reproduce
@@ -85,9 +86,17 @@ def run_claim(
 
 def _table(claim: Claim, files: Sequence[Path]) -> pd.DataFrame:
     """All rows; of more than memory would hold, those that parts and figures read. The items keep the others."""
-    large = sum(read_metadata(file).num_rows for file in files) > LARGE
+    large = sum(map(_n_rows, files)) > LARGE
     tables = (rows.read(file) for file in files)
     return rows.concat(map(claim.published, tables) if large else tables)
+
+
+def _n_rows(file: Path) -> int:
+    """How many rows a file has; 0 if it is damaged, which `rows.read` then says."""
+    try:
+        return read_metadata(file).num_rows
+    except (ArrowInvalid, OSError):
+        return 0
 
 
 def seeded(preset: Preset, seeds: int | None, first: int | None = None) -> Preset:

@@ -134,7 +134,7 @@ def test_unknown_names_list_the_known(capsys, tmp_path):
     assert "'parity'" in refused(capsys, ["train", "partiy", *out])
     assert "near it: wen2024/fig9" in refused(capsys, ["claims", "run", "wen2024/fig99", *out])
     assert "smoke" in refused(capsys, ["claims", "run", "wen2024/fig2", "--preset", "huge", *out])
-    assert "use list, show, run, judge, declare, severity" in refused(capsys, ["claims", "walk"])
+    assert "use list, show, plan, run, judge, declare, severity" in refused(capsys, ["claims", "walk"])
     assert "at least one claim" in refused(capsys, ["claims", "run", *out])
     assert "--workers must be at least 1, got 0" in refused(
         capsys, ["claims", "run", "wen2024/fig2", "--workers", "0", *out]
@@ -254,6 +254,7 @@ def test_claims_list_prints_and_writes_json(tmp_path, capsys):
     assert all(name in text and claim["sentence"] in text for name, claim in listed.items())
 
 
+@pytest.mark.usefixtures("drawn")
 def test_claims_run_record_list_show_and_judge(tmp_path, capsys):
     out, results = tmp_path / "claims", ["--results", str(tmp_path / "results")]
     command = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "1", "--out", str(out)]

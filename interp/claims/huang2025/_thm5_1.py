@@ -23,8 +23,6 @@ EPSILON = 0.01
 """Theorem 5.1: attention off the two clauses."""
 FAILED = 0.5
 """The accuracy below which a length is not solved."""
-FARTHER = 0.5
-"""Difference of log2 of the lengths reached above which C6 goes farther than the symmetric group."""
 DILUTED = 1.25
 """The factor by which the symmetric group's attention elsewhere must exceed C6's at the same loss."""
 MATTERS = 2.0
@@ -92,16 +90,6 @@ def first_stage(found: Stages, level: float, *, simple: bool) -> Interval | NotM
     """The accuracy of stage 1 at the longest sentences."""
     runs = found.of(simple=simple)
     return typical_of(runs[runs["stage"] == 1][found.longest], level)
-
-
-def farther(found: Stages, level: float) -> Interval | NotMeasurable:
-    """log2 of the length that C6 reaches after stage 1 over that of the symmetric group, same seed."""
-    one, other = (
-        runs[runs["stage"] == 1].set_index("unit") for runs in (found.of(simple=True), found.of(simple=False))
-    )
-    up = one["capped"].any() or other["failed"].any()
-    down = other["capped"].any() or one["failed"].any()
-    return mean_over(one["reach"] - other["reach"], level, open_above=bool(up), open_below=bool(down))
 
 
 def _later(runs: pd.DataFrame) -> pd.Series:
@@ -193,12 +181,6 @@ def _comparisons() -> list[Part]:
             quantity="accuracy of stage 1 at the longest sentences", why="not solved: more sentences fail than not",
             source="Theorem 1.2 and section 5: only a constant factor, insufficient for much longer contexts",
             **fails,
-        ),
-        Part(
-            key="farther", name="after the first stage C6 goes farther", estimate=farther, direction="above",
-            quantity="log2 of the length C6 reaches over that of the symmetric group, same d, variables and steps",
-            threshold=FARTHER, why="a power of d against a constant factor; less than 1.4 is no difference",
-            source="Theorem 1.2", **paper,
         ),
         Part(
             key="diluted", name="at the same loss the symmetric group attends elsewhere more", estimate=diluted,

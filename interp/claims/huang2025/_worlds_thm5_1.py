@@ -48,7 +48,6 @@ def simulated(
     generator: np.random.Generator,
     *,
     first: float,
-    farther: float,
     off: float,
     dilution: float,
     degree: float,
@@ -56,7 +55,7 @@ def simulated(
     twice: float | None = None,
     last: float | None = None,
 ) -> pd.DataFrame:
-    """Stage 1 solves up to 2^first, every further one twice that; C6 `farther` by so many octaves.
+    """Stage 1 solves up to 2^first, every further one twice that.
 
     Attention elsewhere is `off` at the largest E_1, `degree` times that at the smallest, `dilution` times less for
     C6; a seed's stages end by their loss with probability `ended`. `twice` is the median of stage 1 at length 4,
@@ -68,7 +67,7 @@ def simulated(
     tightness = (DEGREES[-1] - degrees) / (DEGREES[-1] - DEGREES[0])
     simple = np.array([False, True])[:, None, None]
     error = off * degree**tightness * np.where(simple, 1 / dilution, 1) * np.exp(generator.normal(0, 0.05, shape))
-    reach = first + (stages - 1) + np.where(simple, farther, 0) + generator.normal(0, 0.1, shape)
+    reach = first + (stages - 1) + generator.normal(0, 0.1, shape)
     whole = np.broadcast_to(generator.random(SEEDS) < ended, shape)
     shares = ramps(reach, LENGTHS)
     for median, place, length in ((twice, 0, 4), (last, _LAST[-1], LONGEST)):
@@ -79,7 +78,7 @@ def simulated(
 
 
 PARTS = (
-    "ended", "twice", "stage_attention", "every_length", "first_fails", "farther", "diluted", "degree_matters",
+    "ended", "twice", "stage_attention", "every_length", "first_fails", "diluted", "degree_matters",
     "c6_first_fails",
 )  # fmt: skip
 _HALF = np.log2(LONGEST) - 2 * (1 - FAILED)
@@ -91,19 +90,19 @@ WORLDS = (
             ("twice", "stage_attention", "every_length", "diluted", "degree_matters"), False
         ),
         partial(
-            simulated, first=2.2, farther=0.0, off=EPSILON, dilution=DILUTED, degree=MATTERS, twice=REACHED,
+            simulated, first=2.2, off=EPSILON, dilution=DILUTED, degree=MATTERS, twice=REACHED,
             last=REACHED,
         ),
     ),
     World(
         "stage 1 goes half the way by itself, every second seed is cut, groups and E_1 make no difference",
-        {"ended": False, "first_fails": False, "c6_first_fails": False, "farther": False, "diluted": False,
+        {"ended": False, "first_fails": False, "c6_first_fails": False, "diluted": False,
          "degree_matters": False},
-        partial(simulated, first=_HALF, farther=0.0, off=0.1, dilution=1.0, degree=1.0, ended=0.5),
+        partial(simulated, first=_HALF, off=0.1, dilution=1.0, degree=1.0, ended=0.5),
     ),
     World(
         "as the theorem has it",
         dict.fromkeys(PARTS, True),
-        partial(simulated, first=2.2, farther=0.9, off=0.005, dilution=2.0, degree=5.0),
+        partial(simulated, first=2.2, off=0.005, dilution=2.0, degree=5.0),
     ),
 )  # fmt: skip

@@ -32,6 +32,7 @@ def statistic(name: str, row: np.ndarray) -> float:
         "effective_keys": math.exp(nats),
         "top1_mass": max(row),
         "sink_mass": row[0],
+        "learned_sink_mass": 0.0,
     }[name]
 
 

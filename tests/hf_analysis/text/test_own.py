@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from transformers import BloomConfig, FalconConfig, MptConfig
+from transformers import MambaConfig
 
 from hf_analysis.attention.recorder import record
 from hf_analysis.measurement.measure import measure
@@ -245,20 +245,11 @@ def test_a_model_that_writes_nothing_is_counted_and_no_crash(tokenizer, problems
     assert measure(model, problems, ["generated"], tmp_path / "none", keep_tokens=1).empty
 
 
-UNSUPPORTED = (
-    BloomConfig(vocab_size=VOCABULARY, hidden_size=48, n_layer=2, n_head=4),
-    FalconConfig(vocab_size=VOCABULARY, hidden_size=48, num_hidden_layers=2, num_attention_heads=4),
-    MptConfig(vocab_size=VOCABULARY, d_model=48, n_layers=2, n_heads=4),
-)
-
-
-@pytest.mark.parametrize("config", UNSUPPORTED, ids=lambda config: config.model_type)
-def test_a_model_that_cannot_be_measured_is_refused_before_it_writes(
-    config, tokenizer, problems, tmp_path, monkeypatch
-):
-    model = LoadedModel(config.model_type, build(config), tokenizer)
+def test_a_model_that_cannot_be_measured_is_refused_before_it_writes(tokenizer, problems, tmp_path, monkeypatch):
+    config = MambaConfig(vocab_size=VOCABULARY, hidden_size=48, num_hidden_layers=2, state_size=4)
+    model = LoadedModel("mamba", build(config), tokenizer)
     monkeypatch.setattr("hf_analysis.measurement.measure.own_texts", lambda *_: pytest.fail("it was made to write"))
-    with pytest.raises(ValueError, match=r"ForCausalLM .*attention registry"):
+    with pytest.raises(ValueError, match="has no softmax attention in any layer"):
         measure(model, problems, ["generated"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

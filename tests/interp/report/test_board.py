@@ -130,6 +130,7 @@ def test_error_rates_stand_beside_the_verdict(runs, tmp_path):
         read_severity([tmp_path])
 
 
+@pytest.mark.usefixtures("drawn")
 def test_published_results_are_reported_from_their_files(runs, tmp_path):
     (run,) = read_runs([runs / "fig3b"])
     copy = plain_toy_run(tmp_path / "run")

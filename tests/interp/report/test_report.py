@@ -435,6 +435,7 @@ def test_the_command_says_where_the_page_is(tmp_path, capsys):
     assert HOSTILE[0] not in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("drawn")
 def test_the_page_of_published_results_does_not_stand_among_them(tmp_path, monkeypatch):
     results = tmp_path / "results"
     publish(load_claims()["wen2024/fig3b"], plain_toy_run(tmp_path / "run"), results)

@@ -22,7 +22,7 @@ TRUE = {
         rows_4_1, growth=power(0.6), diagonal=0.8, imbalance=0.01, others=0.05, others_power=-1.0, noise=2.0,
         lead=1.5, left=0.1,
     ),
-    thm5_1.ID: partial(rows_5_1, first=2.2, farther=0.9, off=0.005, dilution=2.0, degree=5.0),
+    thm5_1.ID: partial(rows_5_1, first=2.2, off=0.005, dilution=2.0, degree=5.0),
     neurons.ID: partial(
         neurons.simulated, one=0.99, few=0.1, response=0.0, predicted=0.95, strength=1.0, ratio=1.0, fiber_ratio=1.0,
         small=0.03, unrelated=-1.0, order=0.9,
@@ -38,7 +38,7 @@ def judge(claim: str, rows: pd.DataFrame) -> dict[str, Verdict]:
     return {v.key: v for v in CLAIMS[claim].judge(rows, CLAIMS[claim].presets["cpu"]).verdicts}
 
 
-@pytest.mark.parametrize(("claim", "n"), [(thm4_1.ID, 10), (thm5_1.ID, 9), (neurons.ID, 12)])
+@pytest.mark.parametrize(("claim", "n"), [(thm4_1.ID, 10), (thm5_1.ID, 8), (neurons.ID, 12)])
 def test_rows_that_follow_the_theorems_support_every_part(claim, n):
     found = judge(claim, made_up(claim))
     assert {key: v.outcome for key, v in found.items()} == dict.fromkeys(found, "supported")
@@ -55,7 +55,6 @@ def test_what_is_estimated_is_what_was_put_in():
     found = judge(thm5_1.ID, made_up(thm5_1.ID))
     assert found["diluted"].estimate == pytest.approx(2.0, rel=0.05)
     assert found["degree_matters"].estimate == pytest.approx(5.0, rel=0.05)
-    assert found["farther"].estimate == pytest.approx(0.9, abs=0.15)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,6 @@ def test_what_is_estimated_is_what_was_put_in():
         (thm5_1.ID, {"first": 5.0}, "first_fails"),
         (thm5_1.ID, {"first": 5.0}, "c6_first_fails"),
         (thm5_1.ID, {"off": 0.1}, "stage_attention"),
-        (thm5_1.ID, {"farther": 0.0}, "farther"),
         (thm5_1.ID, {"dilution": 1.0}, "diluted"),
         (thm5_1.ID, {"degree": 1.0}, "degree_matters"),
         (thm5_1.ID, {"ended": 0.0}, "ended"),
