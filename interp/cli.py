@@ -54,9 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.main(rest)
         sys.stdout.flush()  # here a broken pipe is still noticed
     except KeyboardInterrupt:
-        print("cotlens: interrupted; the same command with --resume goes on", file=sys.stderr)
-        return 130
+        return _interrupted()
     except (ValueError, OSError, MemoryError, RuntimeError, ImportError, SystemError) as error:
+        if _follows_an_interrupt(error):
+            return _interrupted()
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return 141  # as shells call it: `cotlens claims list | head` is no fault
         out_of_memory = isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
@@ -66,6 +67,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _refuse(f"out of memory: choose smaller sizes ({error})" if out_of_memory else str(error))
     return 0
+
+
+def _interrupted() -> int:
+    print("cotlens: interrupted; the same command with --resume goes on", file=sys.stderr)
+    return 130
+
+
+def _follows_an_interrupt(error: BaseException | None) -> bool:
+    """Whether it was raised while an interrupt was on its way out, as by a pool that had only half begun."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _memory_is_limited() -> bool:

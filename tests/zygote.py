@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import fontTools.subset  # noqa: F401
@@ -46,6 +47,8 @@ def child(words: list[str], environment: dict[str, str], output: int) -> None:
     status = 1
     try:
         status = main(words)
+    except BaseException:  # a command ends with a status; what else it ends with is to be seen
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -317,3 +317,15 @@ def test_seeds_do_not_apply_to_claims_about_problems(capsys, tmp_path):
 
 def test_an_unknown_option_is_said_once(capsys):
     assert refused(capsys, ["claims", "run", "--offlin"]).count("Unrecognized options") == 1
+
+
+def test_what_an_interrupt_breaks_on_its_way_is_an_interrupt(monkeypatch, capsys):
+    def interrupted(_):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("a pool that had only half begun")
+
+    monkeypatch.setattr("interp.commands.doctor.main", interrupted)
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr().err == "cotlens: interrupted; the same command with --resume goes on\n"

@@ -220,7 +220,7 @@ def test_a_killed_driver_leaves_no_worker_behind_and_its_run_goes_on_without_a_c
         driver.run(*words, "--out", str(there))
     begun_with = len(list(there.glob("problems/*.parquet")))
     assert 3 <= begun_with < 30
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180  # a busy machine is no failure
     while workers(machines, "Holder") and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not workers(machines, "Holder")
