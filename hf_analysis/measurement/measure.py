@@ -179,13 +179,9 @@ def collect(
     out: Path,
     resume: bool = False,
     progress: Progress | None = None,
-    whole: bool = True,
 ) -> pd.DataFrame:
-    """Writes what `measured` finds of the groups that `out` does not have yet, in whatever order; the merged rows.
-
-    Unless they are the `whole` table of `out`, which the caller then writes, they are not written to rows.parquet.
-    """
-    return collected(request, identity, groups, measured, out, resume, progress).finish(whole)
+    """Writes what `measured` finds of the groups that `out` does not have yet, in whatever order; the merged rows."""
+    return collected(request, identity, groups, measured, out, resume, progress).finish()
 
 
 def collected(
