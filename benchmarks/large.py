@@ -4,9 +4,11 @@
 
 writes synthetic rows of the shape of a measurement of Qwen2-72B (80 layers of 64 heads, 2 conditions, 7 metrics,
 2 scopes), problem by problem as a measurement does; then computes every effect with its interval, every head's
-p-value and the report from what was written. Times and the peak memory of each go into benchmarks/large.json.
+p-value and the report from what was written. Times and the peak memory of each go into benchmarks/large.json, with
+the machine, the commit and how busy the machine was.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from interp.core.effects import FILE, HEADS, comparisons, effect_of, head_effects, write_effects, write_heads
+from interp.core.runs import provenance
 from interp.cost.memory import peak, resident
 from interp.report import write_report
 from probes.base import atomic
@@ -68,12 +71,21 @@ def compare(out: Path) -> None:
 
 def main(n_rows: int, out: Path) -> dict:
     """Runs every stage in `out`; what each took."""
-    record: dict = {"rows": n_rows, "started_with_gb": round(resident() / 1e9, 2)}
+    known = provenance()
+    record: dict = {
+        "rows": n_rows,
+        "processor": known["processor"],
+        "cores": os.cpu_count(),
+        "commit": known["commit"],
+        "load_before": round(os.getloadavg()[0], 1),
+        "started_with_gb": round(resident() / 1e9, 2),
+    }
     stage(record, "write", lambda: write_parts(out / PARTS, problems(n_rows)))
     stage(record, "compare", lambda: compare(out))
     stage(record, "means over heads", lambda: head_means(read_parts(out / PARTS)))
     atomic.write_json(out / "config.json", {"config": {"command": "entropy", "model": "synthetic", "data": "none"}})
     stage(record, "report", lambda: write_report([out], out / "report.html"))
+    record["load_after"] = round(os.getloadavg()[0], 1)
     record["bytes_on_disk"] = sum(file.stat().st_size for file in (out / PARTS).iterdir())
     return record
 

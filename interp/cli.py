@@ -26,6 +26,11 @@ COMMANDS = {
     "bench": "time training, entropy, patching, generation and traces against their peers, as ratios",
     "doctor": "what is installed, what is missing, which device, which caches",
 }
+GOES_ON = {
+    "demo": "; the same command goes on",
+    **dict.fromkeys(("train", "entropy", "heads", "trace", "claims"), "; the same command with --resume goes on"),
+}
+"""What an interrupted command is told; the others begin again."""
 OUT_OF_MEMORY = ("allocate memory", "failed to map segment", "bad_alloc", "can't start new thread")
 """How torch, the dynamic linker, C++ and Python call it."""
 USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(
@@ -35,8 +40,37 @@ USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; 0 done, 2 bad input, 130 interrupted, 141 nobody reads the output any more."""
+    if sys.stdout is None:  # closed: the next file that is opened would be in its place
+        return _refuse("standard output is closed; where nobody reads, redirect it to a file")
     _print_anything()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    name = arguments[0] if arguments else ""
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()  # here a broken pipe is still noticed
+        return status
+    except KeyboardInterrupt:
+        return _interrupted(name, ends=argv is None)
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # rich has noticed it first
+            return 141
+        raise
+    except Exception as error:
+        if _follows_an_interrupt(error):
+            return _interrupted(name, ends=argv is None)
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return 141  # as shells call it: `cotlens claims list | head` is no fault
+        out_of_memory = isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
+        out_of_memory |= isinstance(error, (ImportError, SystemError)) and _memory_is_limited()
+        ours = isinstance(error, (ValueError, OSError))
+        if os.environ.get("COTLENS_TRACEBACK") or not (ours or out_of_memory):
+            raise
+        said = str(error) or type(error).__name__
+        return _refuse(f"out of memory: choose smaller sizes ({said})" if out_of_memory else said)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """The status of the command that `arguments` ask for."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
         return 0 if arguments else 2
@@ -48,29 +82,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if name not in COMMANDS:
         return _refuse(f"unknown command {name!r}; the commands are {', '.join(COMMANDS)}")
-    try:
-        with collector_paused():
-            command = importlib.import_module(f"interp.commands.{name}")
-        command.main(rest)
-        sys.stdout.flush()  # here a broken pipe is still noticed
-    except KeyboardInterrupt:
-        return _interrupted()
-    except (ValueError, OSError, MemoryError, RuntimeError, ImportError, SystemError) as error:
-        if _follows_an_interrupt(error):
-            return _interrupted()
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
-            return 141  # as shells call it: `cotlens claims list | head` is no fault
-        out_of_memory = isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
-        out_of_memory |= isinstance(error, (ImportError, SystemError)) and _memory_is_limited()
-        ours = isinstance(error, (ValueError, OSError))
-        if os.environ.get("COTLENS_TRACEBACK") or not (ours or out_of_memory):
-            raise
-        return _refuse(f"out of memory: choose smaller sizes ({error})" if out_of_memory else str(error))
+    with collector_paused():
+        command = importlib.import_module(f"interp.commands.{name}")
+    command.main(rest)
     return 0
 
 
-def _interrupted() -> int:
-    print("cotlens: interrupted; the same command with --resume goes on", file=sys.stderr)
+def _interrupted(command: str, ends: bool) -> int:
+    """Says so; if the process `ends` with it, further interrupts would only break off what is cleaned up on exit."""
+    if ends:
+        import signal
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print(f"cotlens: interrupted{GOES_ON.get(command, '')}", file=sys.stderr)
     return 130
 
 
@@ -92,12 +116,14 @@ def _memory_is_limited() -> bool:
 
 def parse(kind, arguments: Sequence[str], program: str):
     """tyro's reading of `arguments` as `kind`; what it refuses becomes one line."""
+    import inspect
+
     import tyro
 
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(kind, args=list(arguments), prog=f"cotlens {program}", description=kind.__doc__)
+            return tyro.cli(kind, args=list(arguments), prog=f"cotlens {program}", description=inspect.getdoc(kind))
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
@@ -107,7 +133,7 @@ def parse(kind, arguments: Sequence[str], program: str):
 def _print_anything() -> None:
     """A letter that the terminal's encoding lacks is printed as its number: no result is lost for it."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):  # as LANG=C has
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -102,7 +102,8 @@ class Parts:
         file = self.directory / _name(place)
         if not file.is_file() or _checksum(file) != self.checksums[place]:
             raise ValueError(f"{file} is damaged, or of another run: its checksum is not that in {INDEX}")
-        return validate(pq.read_table(file, schema=SCHEMA).to_pandas())
+        table = pq.ParquetFile(file).read(use_threads=False)  # as in `probes.rows`
+        return validate(table.to_pandas(use_threads=False))
 
 
 def write_parts(directory: Path, tables: Iterable[pd.DataFrame]) -> Parts:

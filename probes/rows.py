@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from probes.base.atomic import write_file
+from probes.base.seal import require_intact, sealed
 
 COLUMNS: dict[str, tuple[str, Any]] = {
     # name: (dtype, value where it does not apply)
@@ -84,24 +87,39 @@ def write(path: Path, rows: pd.DataFrame) -> None:
 def read(path: Path) -> pd.DataFrame:
     """The rows stored at `path`; a ValueError names the file if it is not such a table."""
     try:
-        return validate(pd.read_parquet(path, page_checksum_verification=True))
+        return validate(_opened(path))
     except Exception as error:  # a file with flipped bits makes pandas and pyarrow raise anything, even KeyError
         raise ValueError(f"{path} is not a readable table of rows: {error}") from error
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Writes any table as Parquet, atomically, with checksums: without them a flipped bit is another number."""
-    write_file(path, lambda temporary: table.to_parquet(temporary, index=False, write_page_checksum=True))
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(sealed(table.to_parquet(index=False, write_page_checksum=True)))
+
+    write_file(path, write)
 
 
 def read_table(path: Path) -> pd.DataFrame:
     """What `write_table` wrote; a ValueError names the file if it is damaged."""
     try:
-        return pd.read_parquet(path, page_checksum_verification=True)
+        return _opened(path)
     except FileNotFoundError:
         raise
     except Exception as error:  # as in `read`
         raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def _opened(path: Path) -> pd.DataFrame:
+    """The table at `path`; runs of earlier versions have the checksums of pages only.
+
+    Without threads: where memory is limited and none can be started, pyarrow waits for them for ever.
+    """
+    data = path.read_bytes()
+    require_intact(data)
+    file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+    return file.read(use_threads=False).to_pandas(use_threads=False)
 
 
 def setting(**values: int | float | str) -> str:

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")  # also for subprocesses
+os.environ["RAY_AUTH_MODE"] = "disabled"  # else Ray leaves a token at home, and the next cluster asks for it
 os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; Triton asks when it is first imported
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # some machines announce AMX and cannot run it
 

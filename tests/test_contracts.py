@@ -13,8 +13,10 @@ import torch
 
 import interp.core.engine
 import interp.figures.style
+from interp.core import sweep
 from interp.core.claim import CLAIMS, PRESETS, Claim, find_claims, load_claims
 from interp.core.claim import register as register_claim
+from interp.core.engine import rows_file
 from interp.core.judgement import filled
 from interp.core.ledger import read_records
 from interp.core.loops import shortened
@@ -326,6 +328,16 @@ def test_the_verdict_follows_from_the_published_rows_alone(claim, smoke_run):
         assert found.outcome == expected.outcome
         assert found.estimate == (None if expected.estimate is None else pytest.approx(expected.estimate, rel=1e-9))
     assert claim.figures(table).keys() == {p.stem for p in (out / "figures").iterdir()}
+
+
+@slow_if_long
+def test_rows_too_many_for_memory_leave_the_published_rows_though_read_item_by_item(claim, smoke_run, monkeypatch):
+    out, _ = smoke_run
+    monkeypatch.setattr(sweep, "LARGE", 0)
+    by_item = sweep._table(claim, [rows_file(out, item) for item in claim.items(claim.presets["smoke"])])
+    whole = claim.published(rows.read(out / "rows.parquet"))
+    order = list(rows.COLUMNS)
+    pd.testing.assert_frame_equal(*(table.sort_values(order).reset_index(drop=True) for table in (by_item, whole)))
 
 
 @slow_but_one_of_each_paper

@@ -7,6 +7,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ assert len(loaded) > 100, loaded
 assert not strangers, strangers
 """
 """What somebody without the repository does first; every module must come from the place where the wheel was put."""
+DEMO = """
+from interp.cli import main
+from interp.commands import demo
+from interp.core.claim import find_claims
+
+for claim in find_claims(list(demo.SMALL)):
+    demo.SMALL[claim.id] = claim.presets["smoke"]
+assert main(["demo", "--workers", "1"]) == 0
+"""
+"""The demo with the smallest of each claim's presets; the real one takes minutes."""
 
 
 @pytest.fixture(scope="module")
@@ -65,26 +76,45 @@ def test_the_wheel_installs_the_command(wheel):
     assert "cotlens = interp.cli:main" in wheel.read(entry).decode()
 
 
-def test_the_wheel_works_away_from_the_checkout(wheel, tmp_path):
-    place, desk = tmp_path / "place", tmp_path / "desk"
-    desk.mkdir()
+@pytest.fixture(scope="module")
+def place(wheel, tmp_path_factory) -> Path:
+    """Where the wheel is installed, its dependencies excepted: those of the checkout serve."""
+    out = tmp_path_factory.mktemp("place")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
-    subprocess.run([*pip, "--target", place, str(wheel.filename)], check=True)
-    program = ELSEWHERE.replace("PACKAGES", repr(PACKAGES)).replace("PLACE", repr(str(place)))
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=desk,
-        env={**os.environ, "PYTHONPATH": str(place), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    subprocess.run([*pip, "--target", out, str(wheel.filename)], check=True)
+    return out
+
+
+def done_away(program: str, place: Path, desk: Path) -> subprocess.CompletedProcess[str]:
+    """`program` run in the empty directory `desk` with what is installed in `place`."""
+    environment = {**os.environ, "PYTHONPATH": str(place), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=desk, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_the_wheel_works_away_from_the_checkout(place, tmp_path):
+    program = ELSEWHERE.replace("PACKAGES", repr(PACKAGES)).replace("PLACE", repr(str(place)))
+    done = done_away(program, place, tmp_path)
     assert done.stdout.startswith(f"cotlens {PROJECT['version']}\n")
     assert "no published results in results/" in done.stdout
     assert done.stderr.strip() == "cotlens: results holds no published claim"
-    assert sorted(file.name for file in desk.iterdir()) == ["report.html", "run"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["report.html", "run"]
     assert (place / "bin" / "cotlens").is_file() or (place / "Scripts" / "cotlens.exe").is_file()
+
+
+@pytest.mark.slow
+def test_the_demo_of_the_wheel_ends_in_a_report(place, tmp_path):
+    done = done_away(DEMO, place, tmp_path)
+    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    for claim in ("wen2024/fig3b", "wen2024/fig2", "wen2024/fig6"):
+        assert f"{claim}: " in done.stdout
+        assert claim in page
+        assert (tmp_path / "demo" / claim.replace("/", "-") / "rows.parquet").is_file()
+    assert "Open demo/report.html in a browser" in done.stdout.replace("\\", "/")
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=.?https?:", page)
+    assert [file.name for file in tmp_path.iterdir()] == ["demo"]
 
 
 def test_the_sdist_builds_the_same_wheel(wheel, tmp_path):
@@ -106,12 +136,35 @@ def test_the_version_stands_in_one_place():
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"(?m)^version: (.+)$", cited) == [PROJECT["version"]]
     sources = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
-    assert not [file for file in sources if "__version__" in file.read_text(encoding="utf-8")]
+    assert not [file for file in sources if re.search(r"(?m)^__version__", file.read_text(encoding="utf-8"))]
 
 
 def test_every_paper_is_cited():
     cited = re.findall(r"notes: (\w+)", (ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert set(cited) == {claim.paper for claim in load_claims().values()}
+
+
+def test_issue_templates_say_what_they_are_for_and_ask_for_the_surroundings():
+    templates = {
+        file.stem: file.read_text(encoding="utf-8") for file in (ROOT / ".github").glob("ISSUE_TEMPLATE/*.md")
+    }
+    assert set(templates) == {"bug", "claim", "model"}
+    for text in templates.values():
+        assert re.match(r"---\nname: .+\nabout: .+\n---\n", text)
+    assert all("`cotlens doctor --offline`" in templates[name] for name in ("bug", "model"))
+
+
+def test_hooks_before_a_commit_are_tools_of_the_environment():
+    yaml = pytest.importorskip("yaml", reason="the site's builder brings it")
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    entries = {hook["id"]: hook["entry"].split() for hook in repository["hooks"]}
+    assert {"ruff-check", "ruff-format", "pyright", "numbers"} == set(entries)
+    extras = " ".join(PROJECT["optional-dependencies"]["dev"])
+    for tool, *rest in entries.values():
+        assert tool.startswith(".venv/bin/")
+        assert Path(tool).name == "python" or Path(tool).name in extras
+        if rest[:1] == ["-m"]:
+            assert find_spec(rest[1]) is not None
 
 
 def test_every_dependency_has_a_lower_bound_and_a_pin():

@@ -17,8 +17,8 @@ from tests.tiers import slow_but
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process cannot fork on this system")
 FEW = {"train": 3, "entropy": 3, "claims": 3, "trace": 1}
-MANY = {"train": 12, "entropy": 12, "claims": 12, "trace": 3}
-"""Kills of each command; a trace is written by the same code as an entropy run, but summarised by its own."""
+MANY = {"train": 12, "entropy": 12, "claims": 12, "trace": 10, "two workers": 10, "heads": 4}
+"""Kills of each command; traces and heads are written as an entropy run is, and summarised by their own code."""
 STATUS = {signal.SIGKILL: -9, signal.SIGTERM: -15, signal.SIGINT: 130}
 """What a command ends with, by signal; a shell calls the first two 137 and 143."""
 HERE = Path(__file__).parent
@@ -38,13 +38,15 @@ class Zygote:
         words: list[str],
         kill_after: float | None = None,
         kill_with_children: int = 0,
-        by: signal.Signals = signal.SIGKILL,
+        once: Path | None = None,
+        by: int = signal.SIGKILL,
         **environment: str,
     ) -> dict:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        order = {"words": words, "kill_after": kill_after, "kill_with_children": kill_with_children, "by": by}
-        print(json.dumps({**order, "environment": environment}), file=self.process.stdin, flush=True)
+        when = {"kill_after": kill_after, "kill_with_children": kill_with_children, "once": once and str(once)}
+        order = {"words": words, **when, "by": by, "environment": environment}
+        print(json.dumps(order), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline())
 
     def close(self) -> None:
@@ -55,12 +57,13 @@ class Zygote:
 
 @pytest.fixture(scope="module")
 def zygote():
-    started = Zygote()
+    started = Zygote({"MALLOC_MMAP_THRESHOLD_": "65536"})  # what is freed goes back: whoever needs memory has to ask
     yield started
     started.close()
 
 
 def commands(tiny_model: Path) -> dict[str, list[str]]:
+    claim = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers"]
     return {
         "train": [
             "train", "parity", "--n", "10", "--k", "2", "--no-cot", "--d-model", "32", "--budget", "6000",
@@ -71,11 +74,13 @@ def commands(tiny_model: Path) -> dict[str, list[str]]:
             "entropy", "--model", str(tiny_model), "--limit", "8", "--conditions", "cot", "no_cot",
             "--keep-tokens", "2", "--offline", "--threads", "1",
         ],
-        "claims": ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "1"],
+        "claims": [*claim, "1"],
+        "two workers": [*claim, "2"],
         "trace": [
             "trace", "--model", str(tiny_model), "--limit", "3", "--measures", "attention", "--rotations", "1",
             "--keep", "1", "--offline", "--threads", "1",
         ],
+        "heads": ["heads", "--model", str(tiny_model), "--limit", "6", "--offline"],
     }  # fmt: skip
 
 
@@ -132,8 +137,11 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(kills_o
             done = zygote.run([*words, "--out", str(out), *begun], kill_after=moment, by=by)
             status = done["status"]
             assert status in (0, STATUS[by]), (by, done["said"])
-            assert status != 130 or done["said"].startswith("cotlens: interrupted"), done["said"]
+            lines = [line for line in done["output"].splitlines() if line.startswith("cotlens: interrupted")]
+            assert status != 130 or len(lines) == 1, done["output"]
+            assert "Traceback" not in done["output"], done["output"]
             kills += status != 0
+            assert_gone(done["children"], least=0)
             begun = ["--resume"] if out.exists() else []
             for path in finals(out).values():
                 check_whole(path)
@@ -143,6 +151,26 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(kills_o
                 assert status == 0, done["said"]
         assert {file: path.read_bytes() for file, path in finals(out).items()} == expected
         assert not [path for path in out.rglob("*") if path.name.endswith(".tmp")]
+
+
+FINISHED = {"entropy": "problems/*.parquet", "claims": "*/items/*/rows.parquet"}
+"""What a command finishes one by one."""
+
+
+@pytest.mark.parametrize("name", slow_but(["entropy"], FINISHED))
+def test_memory_that_runs_out_is_one_line_and_what_was_finished_is_kept(name, zygote, tiny_model, tmp_path):
+    words, out = commands(tiny_model)[name], tmp_path / "run"
+    stopped = zygote.run([*words, "--out", str(out)], once=out / FINISHED[name], by=0)
+    assert stopped["status"] == 2, stopped["output"]
+    assert "Traceback" not in stopped["output"]
+    assert [line[:22] for line in stopped["output"].splitlines() if "cotlens:" in line] == ["cotlens: out of memory"]
+    kept = {path: path.read_bytes() for path in out.glob(FINISHED[name])}
+    assert kept
+    resumed = zygote.run([*words, "--out", str(out), "--resume"])
+    assert resumed["status"] == 0, resumed["output"]
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    for path in finals(out).values():
+        check_whole(path)
 
 
 def test_workers_do_not_outlive_a_killed_run_which_then_ends_with_the_same_rows(zygote, tmp_path):
@@ -164,13 +192,14 @@ def test_workers_do_not_outlive_a_killed_run_which_then_ends_with_the_same_rows(
 def test_workers_end_with_a_run_that_was_asked_to(by, zygote, tmp_path):
     words = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--out", str(tmp_path / "r"), "--workers", "2"]
     asked = zygote.run(words, kill_with_children=2, by=by)
-    assert asked["status"] == STATUS[by], asked["said"]
+    assert asked["status"] == STATUS[by], asked["output"]
+    assert "Traceback" not in asked["output"]
     assert_gone(asked["children"])
 
 
-def assert_gone(children: list[int]) -> None:
-    """Two workers at least there were, and soon they are no more."""
-    assert len(children) >= 2
+def assert_gone(children: list[int], least: int = 2) -> None:
+    """So many workers at least there were when the signal came, and soon they are no more."""
+    assert len(children) >= least
     deadline = time.monotonic() + 120  # a busy machine is no failure: they may still be importing
     while (left := [pid for pid in children if alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -1,18 +1,14 @@
-"""Do a measurement and a claim give the same numbers where their rows are taken to be too many for memory?"""
+"""Does a measurement give the same numbers where its rows are taken to be too many for memory?"""
 
 import json
 import shutil
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from benchmarks import large
 from interp.cli import main
-from interp.core import sweep
-from interp.core.claim import load_claims
 from interp.core.effects import read_effects
-from interp.core.engine import rows_file
 from interp.report.sources import read_runs
 
 
@@ -44,15 +40,3 @@ def test_a_measurement_in_parts_finds_what_one_in_a_file_finds(tmp_path: Path, m
     figures = [sorted(file.name for file in (tmp_path / name / "figures").iterdir()) for name in ("file", "parts")]
     assert figures[0] == figures[1] != []
     assert main(["report", str(tmp_path / "parts"), "--out", str(tmp_path / "parts.html")]) == 0
-
-
-def test_a_claim_is_judged_alike_from_what_its_parts_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = load_claims()["wen2024/fig3b"]
-    whole = sweep.run_claim(claim, "smoke", tmp_path)
-    monkeypatch.setattr(sweep, "LARGE", 0)
-    items = claim.items(claim.presets["smoke"])
-    table = sweep._table(claim, [rows_file(tmp_path, item) for item in items])
-    assert claim.judge(table, claim.presets["smoke"]) == whole.judgement
-    pd.testing.assert_frame_equal(
-        table, claim.published(pd.read_parquet(tmp_path / "rows.parquet")).reset_index(drop=True)
-    )

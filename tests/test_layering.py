@@ -100,6 +100,21 @@ def test_imports_point_down_only(file):
     assert not upward, f"{file.relative_to(ROOT)} imports {sorted(upward)}"
 
 
+UNIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+
+
+def unix_needed(source: str) -> set[str]:
+    """Modules that Windows lacks and that importing `source` cannot do without: neither tried nor in a function."""
+    return {name for node in ast.parse(source).body for name in imported_names(node, "", False)} & UNIX_ONLY
+
+
+def test_every_module_can_be_imported_where_unix_is_not():
+    assert unix_needed("import os, resource\n") == {"resource"}
+    assert not unix_needed("try:\n    import resource\nexcept ImportError:\n    resource = None\n")
+    needing = {str(file.relative_to(ROOT)): unix_needed(file.read_text(encoding="utf-8")) for file in FILES}
+    assert not {name: found for name, found in needing.items() if found}
+
+
 def room_of(module: str, hall: str) -> str | None:
     """Which room of `hall` a module is in: the task family or the paper."""
     rest = module.removeprefix(f"{hall}.").split(".")

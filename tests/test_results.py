@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from interp.core.claim import load_claims
+from interp.core.plan import recorded
 from interp.core.published import all_published, claim_of, differences, judged_again, preset_with
 from interp.core.severity import read_severity
-from interp.report.ledger_card import BY_HAND, IN_SHORT, dataset_card, headlines, in_short, with_findings
-from interp.report.ledger_pages import claim_page
+from interp.cost.estimate import Estimate, outline
+from interp.report.ledger_card import BY_HAND, HEADLINES, IN_SHORT, dataset_card, headlines, in_short, with_findings
+from interp.report.ledger_pages import claim_page, paper_lines
 from tests.tiers import slow_but
 
 ROOT = Path(__file__).parents[1]
@@ -78,15 +80,49 @@ def test_the_number_by_hand_is_the_published_one(monkeypatch, capsys):
     assert float(capsys.readouterr().out) == pytest.approx(published.estimate, abs=1e-6)
 
 
+@pytest.mark.parametrize("claim", load_claims().values(), ids=lambda claim: claim.id)
+def test_a_recorded_plan_is_of_the_preset_as_it_is_and_everything_tried_ran(claim):
+    """A claim without a record can be planned nevertheless: tests/test_contracts.py."""
+    for preset, record in recorded(claim.id, RESULTS).items():
+        told = outline(claim, preset, claim.preset(preset))
+        command = f"cotlens claims plan {claim.id} --preset {preset} --dry-run --record results"
+        assert Estimate.read(record).answers(told, every_kind=False), f"planned before it changed: {command}"
+
+
 def test_results_stay_small():
     assert sum(file.stat().st_size for file in RESULTS.rglob("*") if file.is_file()) < LIMIT
 
 
 def test_what_is_said_in_short_is_said_only_with_the_outcomes_that_it_rests_on():
     assert len(in_short(PUBLISHED, "")) == len(IN_SHORT), "an outcome has changed: write its sentence anew"
-    claim_id, needed, _ = IN_SHORT[0]
+    assert in_short([_turned(IN_SHORT[0])], "") == []
+
+
+def _turned(told):
+    """What is published of a claim, with every outcome that a sentence rests on changed."""
+    claim_id, needed, _ = told
     one = next(one for one in PUBLISHED if one.record.claim == claim_id)
     judgement = one.record.judgement
     turned = [replace(v, outcome="inconclusive") if v.key in needed else v for v in judgement.verdicts]
-    changed = replace(one, record=replace(one.record, judgement=replace(judgement, verdicts=tuple(turned))))
-    assert in_short([changed], "") == []
+    return replace(one, record=replace(one.record, judgement=replace(judgement, verdicts=tuple(turned))))
+
+
+@pytest.mark.parametrize("told", HEADLINES, ids=lambda told: told[0])
+def test_a_headline_whose_outcome_has_changed_is_told_in_the_claim_s_own_words(told):
+    claim_id, _, sentence = told
+    lead, said = sentence.split("** ")[0], load_claims()[claim_id].sentence
+    now, then = (headlines(found, "") for found in (PUBLISHED, [_turned(told)]))
+    assert lead in now, "an outcome has changed: write its sentence anew"
+    assert said not in now
+    assert lead not in then
+    assert said in then
+
+
+def test_what_a_verdict_leaves_of_its_sentence_is_told_only_where_it_counts_as_reproduced():
+    claim = load_claims()["wen2024/thm2"]
+    assert claim.falls_short
+    for conclusion, told in (("reproduced", True), ("partly reproduced", True), ("undecided", False)):
+        assert (claim.shortfall(conclusion) == claim.falls_short) is told
+    (published,) = (one for one in PUBLISHED if one.record.claim == claim.id)
+    assert f"*Less than the sentence:* {claim.falls_short}" in claim_page(claim, published)
+    assert "[wen2024/thm2](wen2024/thm2/README.md)" in paper_lines([published]).rsplit("\n", 1)[-1]

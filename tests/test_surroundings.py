@@ -1,16 +1,21 @@
 """Commands in surroundings that nobody promised: no reader, a poor encoding, a narrow terminal, no home or memory."""
 
+import contextlib
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from interp.cli import main
 from probes.base.lock import LOCK, locked
+from tests.fuzz.cases import contents
+from tests.tiers import slow_but
 
 ROOT = Path(__file__).parent.parent
 
@@ -21,22 +26,57 @@ TRAIN = [
 ]  # fmt: skip
 
 
-def started(words: list[str], memory: int | None = None, **environment: str | None) -> subprocess.Popen:
-    """The command in a process of its own; what is None in `environment` is not there, `memory` is its limit."""
+def started(
+    words: list[str], before: Callable[[], object] | None = None, **environment: str | None
+) -> subprocess.Popen:
+    """The command in a process of its own, which does `before` first; what is None in `environment` is not there."""
     command = [sys.executable, "-m", "interp.cli", *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     given = {name: value for name, value in {**os.environ, **environment}.items() if value is not None}
-    limit = None if memory is None else lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    return subprocess.Popen(command, cwd=ROOT, env=given, preexec_fn=limit, **pipes)
+    return subprocess.Popen(command, cwd=ROOT, env=given, preexec_fn=before, **pipes)
 
 
-def test_a_reader_that_has_seen_enough_is_no_fault():
-    running = started(["claims", "list"])
+def poor() -> None:
+    """Nothing to read from, and one core."""
+    os.close(0)
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+
+
+PRINTING = [
+    ["--help"], ["--version"], [], ["claims", "list"], ["claims", "show", "wen2024/fig3b"], ["train"],
+    ["train", "parity", "--help"], ["entropy", "--help"], ["doctor", "--offline"],
+]  # fmt: skip
+"""Commands that print, and write no file."""
+
+
+@pytest.mark.parametrize("words", slow_but(PRINTING[:4], PRINTING), ids=" ".join)
+def test_a_reader_that_has_seen_enough_is_no_fault(words):
+    running = started(words)
     assert running.stdout is not None
     assert running.stderr is not None
     running.stdout.close()
     assert running.stderr.read() == b""
-    assert running.wait(60) == 141
+    assert running.wait(120) == 141
+
+
+@pytest.mark.parametrize("words", slow_but([["--version"]], PRINTING), ids=" ".join)
+def test_without_any_output_a_command_says_so_in_one_line(words):
+    running = started(words, before=lambda: os.close(1))
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 2
+    assert err == b"cotlens: standard output is closed; where nobody reads, redirect it to a file\n"
+
+
+@pytest.mark.parametrize("words", slow_but([["--help"], ["claims", "list"]], PRINTING), ids=" ".join)
+def test_in_forty_columns_without_colour_every_command_prints(words):
+    running = started(
+        words, COLUMNS="40", NO_COLOR="1", LANG="C", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"
+    )
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == (0 if words else 2)
+    assert err == b""
+    assert len(out) > 5
+    assert b"\x1b[" not in out
 
 
 @pytest.mark.parametrize(
@@ -50,24 +90,30 @@ def test_a_page_is_printed_whatever_the_terminal_knows(environment):
 
 
 def test_nothing_of_the_usual_is_needed_from_the_start(tmp_path):
-    """No HOME, a cache that is a file, no directory for temporary files, and a locale without letters."""
+    """No HOME, no standard input, no directory for temporary files, a cache that is a file, a locale without letters,
+    40 columns and one core."""
     (tmp_path / "cache").write_text("not a directory")
-    poor = {
-        "HOME": None, "LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
+    environment = {
+        "HOME": None, "COLUMNS": "40", "NO_COLOR": "1", "LANG": "C", "LC_ALL": "C",
+        "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
         "TMPDIR": str(tmp_path / "none"), "MPLCONFIGDIR": str(tmp_path / "cache"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"), "HF_HOME": str(tmp_path / "cache"),
     }  # fmt: skip
-    running = started([*TRAIN, "--out", str(tmp_path / "run")], **poor)
-    _, err = running.communicate(timeout=600)
+    running = started([*TRAIN, "--out", str(tmp_path / "run")], before=poor, **environment)
+    out, err = running.communicate(timeout=600)
     assert running.returncode == 0, err
     assert b"Traceback" not in err
+    assert b"\x1b[" not in out
     assert (tmp_path / "run" / "rows.parquet").is_file()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "run"]
 
 
 @pytest.mark.parametrize("memory", [300, 800])
 def test_too_little_memory_to_begin_is_one_line(memory, tmp_path):
-    running = started([*TRAIN, "--out", str(tmp_path / "run")], memory=memory << 20)
+    limits = memory << 20, memory << 20
+    running = started(
+        [*TRAIN, "--out", str(tmp_path / "run")], before=lambda: resource.setrlimit(resource.RLIMIT_AS, limits)
+    )
     _, err = running.communicate(timeout=600)
     assert running.returncode == 2, err
     assert err.startswith(b"cotlens: out of memory"), err
@@ -99,3 +145,82 @@ def test_a_second_process_in_one_directory_is_refused_and_the_first_goes_on(tmp_
     assert err.count(b"\n") == 1
     assert b"another process is working in" in err
     assert [path.name for path in (tmp_path / "run").iterdir()] == [LOCK]
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "x" * 300], ids=["a file", "below a file", "too long"])
+@pytest.mark.parametrize(
+    "words", [TRAIN, ["entropy", "--limit", "2"], ["claims", "run", "wen2024/fig3b"]], ids="{0[0]}".format
+)
+def test_a_place_where_no_directory_can_be_is_one_line(words, place, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    assert main([*words, "--out", str(tmp_path / place)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("cotlens: ")
+    assert said.count("\n") == 1
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_damaged_result_of_a_training_run_is_made_again(tmp_path):
+    words, out = [*TRAIN, "--checkpoint-seconds", "0", "--out", str(tmp_path / "run")], tmp_path / "run"
+    assert main(words) == 0
+    whole = {name: (out / name).read_bytes() for name in ("rows.parquet", "model.safetensors")}
+    for name, data in whole.items():
+        (out / name).write_bytes(data[: len(data) // 2])
+    assert main([*words, "--resume"]) == 0
+    assert {name: (out / name).read_bytes() for name in whole} == whole
+
+
+def test_a_training_that_other_versions_began_is_not_gone_on_with(tmp_path, monkeypatch, capsys):
+    words, out = [*TRAIN, "--checkpoint-seconds", "0", "--out", str(tmp_path / "run")], tmp_path / "run"
+    assert main(words) == 0
+    whole = (out / "rows.parquet").read_bytes()
+    monkeypatch.setattr("probes.base.identity.versions", lambda names: dict.fromkeys(names, "9.9"))
+    assert main([*words, "--resume"]) == 0  # finished: only drawn again
+    (out / "rows.parquet").unlink()
+    before = contents(out)
+    capsys.readouterr()
+    assert main([*words, "--resume"]) == 2
+    assert "was begun by other versions (cotlens" in capsys.readouterr().err
+    assert contents(out) == before
+    monkeypatch.undo()
+    assert main([*words, "--resume"]) == 0
+    assert (out / "rows.parquet").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*TRAIN, "--checkpoint-seconds", "nan"],
+        [*TRAIN, "--checkpoint-seconds", "-1"],
+        ["entropy", "--threads", "9" * 30],
+        ["entropy", "--threads", "1000000"],
+        ["trace", "--threads", "0"],
+        ["bench", "train", "--threads", "5000"],
+    ],
+    ids=lambda words: " ".join(words[-2:])[:30],
+)
+def test_numbers_that_no_machine_has_are_one_line(words, tmp_path, capsys):
+    out = [] if words[0] == "bench" else ["--out", str(tmp_path / "run")]
+    assert main([*words, *out]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"cotlens: {words[-2]} must be")
+    assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pause", [0.0, 0.05, 0.4])
+def test_whoever_interrupts_thrice_gets_one_line(pause, tmp_path):
+    """As from a terminal, to the command and its workers; while the first interrupt is on its way out."""
+    words = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "2", "--out", str(tmp_path / "run")]
+    running = started(words, before=os.setsid)
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.glob("run/*/items/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for _ in range(3):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGINT)
+        time.sleep(pause)
+    _, err = running.communicate(timeout=120)
+    assert running.returncode in (130, -signal.SIGINT)
+    assert err == b"cotlens: interrupted; the same command with --resume goes on\n"

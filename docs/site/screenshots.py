@@ -1,19 +1,24 @@
 """Pictures of the site and of the report, by the Chromium of the tests. After `make docs`:
 
 python docs/site/screenshots.py            pages of the site at two widths, into artifacts/
-python docs/site/screenshots.py --images   docs/images instead, from a report of all published claims (a minute)
+python docs/site/screenshots.py --images   docs/images instead: a report of all published claims (a minute), and the
+                                           one that Start makes (another); names after --images choose some
 
-A picture in docs/images carries the conclusions that it shows; a test fails when `results/` says something else.
+A picture in docs/images carries what it shows, conclusions or a command; a test fails when `results/` or the page
+that shows it says something else.
 """
 
 import argparse
+import shlex
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Browser, sync_playwright
 
+from interp.cli import main as cotlens
 from interp.core.published import all_published, read_published
 from interp.report import write_report
 from interp.report.ledger_pages import paper_lines
@@ -25,6 +30,8 @@ PAGES = ("index", "start", "note", "reference/api/probes", "claims/wen2024/fig6-
 WIDTHS = (1280, 400)
 IMAGES = ROOT / "docs" / "images"
 CLAIM = "wen2024/fig6-gsm8k"
+MEASURED = "cotlens entropy --model builtin --limit 4 --conditions cot_clean no_cot prose_clean --out runs/own"
+"""What Start (docs/start.md) measures and makes a report of."""
 SHOWS = "Shows"
 """Where a picture keeps what it shows: a text of the PNG file."""
 
@@ -32,7 +39,8 @@ SHOWS = "Shows"
 def shown() -> dict[str, str]:
     """By picture: what one could read off it, from what is published now."""
     judgement = read_published(CLAIM, RESULTS).record.judgement
-    return {"report.png": paper_lines(list(all_published(RESULTS))), "claim.png": judgement.finding}
+    conclusions = paper_lines(list(all_published(RESULTS)))
+    return {"report.png": conclusions, "claim.png": judgement.finding, "explorer.png": MEASURED}
 
 
 def kept(image: Path) -> str | None:
@@ -75,26 +83,39 @@ def take_pages(browser: Browser) -> None:
             )
 
 
-def take_images(browser: Browser) -> None:
-    """The pictures of Start and of the README."""
-    fragments = {"report.png": "", "claim.png": f"#claim-{CLAIM.replace('/', '-')}"}
+def take_images(browser: Browser, names: Sequence[str]) -> None:
+    """The pictures of Start and of the README; all of them if none is named."""
+    fragments = {"report.png": "", "claim.png": f"#claim-{CLAIM.replace('/', '-')}", "explorer.png": "#pretrained"}
     shows = shown()
     with tempfile.TemporaryDirectory() as work:
-        report = Path(work) / "report.html"
-        write_report([RESULTS], report, RESULTS)
-        for name, fragment in fragments.items():
-            picture(browser, report, IMAGES / name, 1280, fragment, ready="html[data-ready]")
+        for name in names or fragments:
+            report = Path(work) / f"{'own' if name == 'explorer.png' else 'all'}.html"
+            if not report.exists():
+                write_report([_measured(Path(work)) if name == "explorer.png" else RESULTS], report, RESULTS)
+            picture(browser, report, IMAGES / name, 1280, fragments[name], ready="html[data-ready]")
             keep(IMAGES / name, shows[name])
+
+
+def _measured(work: Path) -> Path:
+    """The run of `MEASURED`, below `work`."""
+    words = shlex.split(MEASURED)[1:]
+    out = work / words[-1]
+    if cotlens([*words[:-1], str(out)]) != 0:
+        raise SystemExit(f"{MEASURED} failed")
+    return out
 
 
 def main() -> None:
     """Takes the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", action="store_true", help="make docs/images anew")
+    parser.add_argument("--images", nargs="*", metavar="NAME", choices=list(shown()), help="make docs/images anew")
     options = parser.parse_args()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        (take_images if options.images else take_pages)(browser)
+        if options.images is None:
+            take_pages(browser)
+        else:
+            take_images(browser, options.images)
         browser.close()
 
 

@@ -32,6 +32,8 @@ from probes.attention.statistics import DEFAULT_METRICS, find_statistic, statist
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+NOT_FINITE = "a number overflowed or the weights hold NaN: try --dtype float32, or other weights"
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -165,7 +167,12 @@ def record(
 
 def require_measurable(loaded: LoadedModel) -> None:
     """A ValueError unless the heads of a model can be measured, found out on two tokens: ask before long work."""
-    record(loaded.model, [loaded.pad] * 2)
+    found = record(loaded.model, [loaded.pad] * 2)
+    if found.overflow.any():
+        layer, _, head, _ = found.overflow.nonzero()[0].tolist()
+        raise ValueError(
+            f"{loaded.name}: attention is not finite in layer {found.layers[layer]}, head {head}; {NOT_FINITE}"
+        )
 
 
 @contextmanager

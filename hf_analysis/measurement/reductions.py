@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hf_analysis.attention.recorder import Recording
+from hf_analysis.attention.recorder import NOT_FINITE, Recording
 from hf_analysis.measurement.pairs import pair_setting
 from hf_analysis.text.scopes import Scope, Selection, TokenCounts, find_scope
 from probes import rows
@@ -87,8 +87,7 @@ def passage_rows(
         layer, head, token = overflow[0].tolist()
         raise ValueError(
             f"condition {condition}: attention is not finite in layer {recording.layers[layer]}, head {head} at "
-            f"token {token + 1} of {len(where)}; a number overflowed or the weights hold NaN: try --dtype float32, "
-            "or other weights"
+            f"token {token + 1} of {len(where)}; {NOT_FINITE}"
         )
     n_visible = recording.n_visible[:, row].index_select(-1, where)
     cut = {name: part[:, row].index_select(-1, where) for name, part in recording.values.items()}

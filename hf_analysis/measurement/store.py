@@ -28,11 +28,9 @@ from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem, paper_quirks
 from probes import parts, rows
 from probes.base.atomic import remove_leftovers, write_file, write_json, write_text
-from probes.base.identity import admit, versions
+from probes.base.identity import DECIDING, admit, require_same_versions, versions
 
 FINGERPRINT = "fingerprint.json"
-DECIDING = ("cotlens", "torch", "transformers")
-"""Packages whose versions decide values, or their last digits: rows of two versions are not mixed."""
 UNSAID_METRICS = [
     "min", "mean", "q10", "length_matched_min", "sink_mass", "sink_excluded_min", "sink_excluded_mean",
 ]  # fmt: skip
@@ -113,14 +111,7 @@ class Store:
     def _require_same_versions(self) -> None:
         """A ValueError if other versions measured what is finished; those that did not say so are believed."""
         finished = next(problem for problem in self.problems if self.has(problem))
-        known = versions(DECIDING)
-        found = rows.read(self._file("problems", finished)).attrs.get("versions", known)
-        if found != known:
-            changes = "; ".join(f"{name} {found.get(name)} there, {known[name]} here" for name in known)
-            raise ValueError(
-                f"{self.out} was begun by other versions ({changes}), whose rows are not mixed; "
-                "choose another directory, or install those"
-            )
+        require_same_versions(self.out, rows.read(self._file("problems", finished)).attrs.get("versions", {}))
 
     @property
     def n_done(self) -> int:

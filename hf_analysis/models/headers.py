@@ -116,6 +116,9 @@ def require_sound_directory(path: Path) -> None:
         raise ValueError(f"{path / 'config.json'} is damaged: expected an object, got {type(config).__name__}")
     for part in (config, *(value for value in config.values() if isinstance(value, dict))):
         _require_layers(path, part, n_tensors)
+        for name, value in part.items():
+            if isinstance(value, int) and not -(2**63) <= value < 2**64:
+                raise ValueError(f"{path / 'config.json'} says {name} {value!r:.40}, a number too large: damaged")
 
 
 def _require_layers(path: Path, config: dict[str, Any], n_tensors: int) -> None:

@@ -17,6 +17,7 @@ from hf_analysis import hub
 from hf_analysis.models.builtin import builtin_directory
 from hf_analysis.models.headers import require_sound_directory, require_sound_gguf
 from hf_analysis.models.machine import keep_freed_memory, require_arithmetic
+from hf_analysis.models.reports import kept_reports, misfit
 from probes.base.lazy import collector_paused
 
 if TYPE_CHECKING:  # importing transformers takes seconds, so each function does it for itself
@@ -103,9 +104,9 @@ def load_model(
 ) -> LoadedModel:
     """The model `name`: `builtin`, a .gguf file, a directory, or an id of the hub (at `revision`).
 
-    `auto`: CUDA with bfloat16 weights (spread over all GPUs), else MPS, else the CPU, both in float32;
-    statistics are in float32 everywhere. `trust_remote_code` runs Python code that the model's author put on
-    the hub.
+    `auto`: CUDA (spread over all GPUs) with bfloat16 weights, or float32 on a GPU that only imitates bfloat16, such
+    as a T4; else MPS, else the CPU, both in float32. Statistics are in float32 everywhere. `trust_remote_code` runs
+    Python code that the model's author put on the hub.
     """
     place = _device(device)
     with collector_paused():
@@ -218,7 +219,7 @@ def _require_sound(name: str) -> None:
 def _device(device: str) -> str:
     if device != "auto":
         try:
-            torch.empty(0, device=device)
+            torch.zeros(1, device=device).item()  # "meta" has tensors, and no numbers in them
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"--device {device}: not available here ({_first_line(error)})") from error
         return device
@@ -229,7 +230,8 @@ def _device(device: str) -> str:
 
 def _dtype(dtype: str, device: str) -> torch.dtype:
     if dtype == "auto":
-        return torch.bfloat16 if device.startswith("cuda") else torch.float32
+        fast = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
+        return torch.bfloat16 if fast else torch.float32
     if dtype not in DTYPES:
         raise ValueError(f"--dtype {dtype}: expected auto or one of {', '.join(DTYPES)}")
     return DTYPES[dtype]
@@ -248,11 +250,14 @@ def _require_fits(name: str, device_map: Mapping[str, Any]) -> None:
 @contextmanager
 def _reading(name: str, offline: bool) -> Iterator[None]:
     """Whatever goes wrong within is one line about the model."""
+    reports: list[str] = []
     try:
-        with _quiet(), hub.asked_politely(offline):
+        with _quiet(), kept_reports() as reports, hub.asked_politely(offline):
             yield
     except Exception as error:  # a damaged directory makes transformers and tokenizers raise anything
-        refusal = None if name == "builtin" or Path(name).exists() else _refusal(error, offline)
+        refusal = misfit(reports)
+        if refusal is None and name != "builtin" and not Path(name).exists():
+            refusal = _refusal(error, offline)
         raise ValueError(f"--model {name}: cannot be loaded ({refusal or _first_line(error)})") from error
 
 

@@ -10,6 +10,8 @@ from functools import cache
 
 import torch
 
+MOST_THREADS = 1024
+"""More than any machine has cores; a million would end the process."""
 _PROBE = """
 import torch
 layer = torch.nn.Linear(128, 128, dtype=getattr(torch, {dtype!r}))
@@ -27,6 +29,13 @@ def require_arithmetic(dtype: str) -> None:
             f"--dtype {dtype}: this processor announces instructions for it that it does not run (signal "
             f"{-done.returncode}); use --dtype float32, or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment"
         )
+
+
+def use_threads(n: int) -> None:
+    """Lets torch compute on `n` threads; a ValueError for a number that it could not start."""
+    if not 1 <= n <= MOST_THREADS:
+        raise ValueError(f"--threads must be at least 1, and {MOST_THREADS} at most: got {n}")
+    torch.set_num_threads(n)
 
 
 def keep_freed_memory() -> None:

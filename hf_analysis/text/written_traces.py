@@ -61,6 +61,17 @@ def save_traces(path: Path, traces: Sequence[Trace]) -> None:
 
 
 def saved_traces(path: Path) -> list[Trace]:
-    """The traces that `save_traces` wrote."""
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [Trace(one["id"], tuple((name, text) for name, text in one["parts"]), one["target"]) for one in records]
+    """The traces that `save_traces` wrote; a ValueError names the file if it is damaged."""
+    try:
+        records = [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+        found = [
+            Trace(one["id"], tuple((name, text) for name, text in one["parts"]), one["target"]) for one in records
+        ]
+        texts = [
+            text for one in found for text in (one.id, one.target, *(word for part in one.parts for word in part))
+        ]
+        if not found or not all(isinstance(text, str) for text in texts):
+            raise TypeError("it holds no traces")
+        return found
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error!r}; choose another directory") from error

@@ -8,7 +8,9 @@ from typing import Literal
 import torch
 import tyro
 
+from hf_analysis.models.machine import use_threads
 from interp.cli import parse
+from interp.core.runs import check_file
 from probes.base.atomic import write_json
 
 
@@ -16,7 +18,9 @@ from probes.base.atomic import write_json
 class Bench:
     """Time the suite against its peers in one process and print ratios."""
 
-    what: tyro.conf.Positional[Literal["entropy", "train", "lego", "patching", "generate", "trace", "all"]] = "all"
+    what: tyro.conf.Positional[
+        Literal["entropy", "train", "sweep", "lego", "patching", "generate", "trace", "all"]
+    ] = "all"
     """What to time."""
     json: Path | None = None
     """Also write the results as JSON to this file."""
@@ -25,7 +29,7 @@ class Bench:
     threads: int | None = None
     """Threads for every contender; by default 1 for training and patching, 2 for the others."""
     device: str = "cpu"
-    """Of entropy: cpu, cuda, cuda:1. On a GPU weights are bfloat16, and the bars, which are a CPU's, do not hold."""
+    """Of entropy: cpu, cuda, cuda:1. On most GPUs weights are bfloat16; the bars are a CPU's and hold there alone."""
     model: str = "builtin"
     """Of entropy: builtin, a directory, a .gguf file, or a hub id."""
 
@@ -33,15 +37,18 @@ class Bench:
 def main(arguments: Sequence[str]) -> None:
     """Runs the benchmarks and prints each result as it comes."""
     options = parse(Bench, arguments, "bench")
-    if options.threads is not None and options.threads < 1:
-        raise ValueError(f"--threads must be at least 1, got {options.threads}")
+    if options.threads is not None:
+        use_threads(options.threads)
     if options.what != "entropy" and (options.device, options.model) != ("cpu", "builtin"):
         raise ValueError(f"--device and --model are of cotlens bench entropy, not of {options.what}")
+    check_file(options.json, ".json", "--json")
     records = []
     if options.what in ("entropy", "all"):
         records += _entropy(options)
     if options.what in ("train", "all"):
         records += _train(options.threads or 1)
+    if options.what in ("sweep", "all"):
+        records += _sweep(options.threads or 1)
     if options.what in ("lego", "all"):
         records += _lego(options.threads or 1)
     if options.what in ("patching", "all"):
@@ -109,6 +116,20 @@ def _train(threads: int) -> list[dict]:
     for record in _shown(train.scaling(), records):
         sizes = " ".join(f"{name}={record[name]}" for name in ("n", "k", "d_model", "batch"))
         print(f"  {sizes:<34} {record['ms']:8.1f} ms  {record['times_base']:.2f}x", flush=True)
+    return records
+
+
+def _sweep(threads: int) -> list[dict]:
+    from interp.bench import sweep
+
+    torch.set_num_threads(threads)
+    records = []
+    print(f"ten seeds of parity n=30 k=3, {threads} thread(s); ratio = samples per second over evaluations apart")
+    for record in _shown(sweep.run(), records):
+        now, before = (record["samples_per_second"][name] for name in ("now", "before"))
+        ratios = f"{record['ratio']:.2f}x, in processor time {record['cpu_ratio']:.2f}x"
+        place = f"{record['model']:<20} {record['condition']:<7}"
+        print(f"  {place} {now:9.0f} samples/s against {before:9.0f}  {ratios}", flush=True)
     return records
 
 

@@ -63,6 +63,9 @@ class Plan:
     """Also write the estimates as JSON to this file."""
     record: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Also enter the estimates in the file of plans there, usually results: claims run reads the memory from it."""
+    resume: bool = False
+    """Go on with what a killed command has tried; leave out claims whose estimates in --record are of the preset
+    as it is."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from interp.core.published import (
     read_published,
     refresh,
 )
+from interp.core.runs import check_file
 
 if TYPE_CHECKING:
     from interp.commands.claims import Declare, Judge, List, Severity, Show
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 def list_claims(options: "List") -> None:
     """One line for each claim: conclusion, status and sentence."""
+    check_file(options.json, ".json", "--json")
     if options.results != RESULTS and not options.results.is_dir():
         raise ValueError(f"--results {options.results}: there is no such directory")
     found = {one.record.claim: one.record for one in all_published(options.results)}
@@ -30,7 +32,8 @@ def list_claims(options: "List") -> None:
     listed = []
     for claim_id in sorted(claims):
         claim, record = claims[claim_id], found.get(claim_id)
-        said = f"{record.judgement.conclusion}, {record.status}" if record else "not run"
+        short = claim.shortfall(record.judgement.conclusion) if record else ""
+        said = f"{record.judgement.conclusion}{'*' if short else ''}, {record.status}" if record else "not run"
         scale = record.scale.split(":")[0] if record else ""
         print(f"{claim.id:<32} {said:<32} {scale:<24} {claim.sentence}")
         listed.append(
@@ -41,8 +44,11 @@ def list_claims(options: "List") -> None:
                 "status": record.status if record else None,
                 "scale": record.scale if record else None,
                 "finding": record.judgement.finding if record else None,
+                "falls_short": short or None,
             }
         )
+    if any(one["falls_short"] for one in listed):
+        print("* less than the sentence says; cotlens claims show ID tells what is missing")
     if not found:
         print(f"no published results in {options.results}/: the repository has them; --results says where they are")
     if options.json is not None:
@@ -56,13 +62,13 @@ def show_claim(options: "Show") -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from interp.report.ledger_pages import claim_page, declared_page
+    from interp.report.ledger_pages import claim_page, declared_page, planned
 
     (claim,) = find_claims([options.id])
     published = (options.results / claim.id / "judgement.json").is_file()
     found = read_published(claim.id, options.results) if published else None
     page = declared_page(claim) if found is None else claim_page(claim, found, as_list=True)
-    Console().print(Markdown(page))
+    Console().print(Markdown(page + planned(claim.id, options.results)))
 
 
 def judge_claims(options: "Judge") -> None:
@@ -89,7 +95,7 @@ def judge_claims(options: "Judge") -> None:
             write_pages(results)
     elif differing:
         raise ValueError(f"{differing} of {len(chosen)} claims differ from {options.results}; --write enters them")
-    print(f"{len(chosen)} claims judged from their published rows")
+    print(f"{len(chosen)} {'claim' if len(chosen) == 1 else 'claims'} judged from published rows")
 
 
 def declare_claims(options: "Declare") -> None:
@@ -132,6 +138,7 @@ def simulate_claims(options: "Severity") -> None:
     from interp.core.severity import severity
     from probes.base.atomic import write_json
 
+    check_file(options.json, ".json", "--json")
     rows = [row for claim in find_claims(list(options.ids)) for row in severity(claim, options.draws)]
     table = Table(title=f"{options.draws} draws of each world")
     for column in ("claim", "world", "part", "truth", "right", "wrong"):

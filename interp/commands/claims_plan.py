@@ -1,26 +1,38 @@
 """cotlens claims plan: what a preset would cost, and whether it would run."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interp.core.claim import find_claims
-from interp.core.plan import PLANS
+from interp.core.claim import Claim, Preset, find_claims
+from interp.core.plan import PLANS, recorded
+from interp.core.runs import check_file
 
 if TYPE_CHECKING:
     from interp.commands.claims import Plan
 
+UNFINISHED = "plans"
+"""Beside the file of plans: what the items of a claim showed of which not all have been tried."""
+
 
 def plan_claims(options: "Plan") -> None:
     """Prints one estimate for each claim; a dry run ends with an error if an item does not run."""
-    from interp.cost.estimate import estimate
+    from interp.cost.estimate import Process, estimate
     from interp.cost.gpus import find_gpu
     from probes.base.atomic import write_json
 
-    gpu, records, failed = find_gpu(options.gpu), {}, 0
+    if options.resume and options.record is None:
+        raise ValueError("--resume: which estimates are there? Name their directory with --record")
+    check_file(options.json, ".json", "--json")
+    gpu, records, failed, process = find_gpu(options.gpu), {}, 0, Process()
     for claim in find_claims(options.ids):
+        preset = claim.preset(options.preset)
+        if options.resume and _is_recorded(claim, preset, options):
+            continue
         report = (lambda line: print(line, flush=True)) if options.dry_run else (lambda _: None)
-        found = estimate(claim, options.preset, claim.preset(options.preset), options.dry_run, report)
+        kept = options.record / UNFINISHED / claim.id if options.resume and options.record else None
+        found = estimate(claim, options.preset, preset, options.dry_run, report, kept, process)
         print("\n  ".join(found.lines(gpu)), flush=True)
         failed += len(found.failed)
         records[claim.id] = {options.preset: found.record()}
@@ -28,8 +40,17 @@ def plan_claims(options: "Plan") -> None:
             write_json(options.json, records)
         if options.record is not None:
             _enter(options.record / PLANS, records)
+            shutil.rmtree(options.record / UNFINISHED / claim.id, ignore_errors=True)
+    process.close()
     if failed:
         raise ValueError(f"{failed} of the items tried do not run: what failed stands above")
+
+
+def _is_recorded(claim: Claim, preset: Preset, options: "Plan") -> bool:
+    from interp.cost.estimate import Estimate, outline
+
+    known = options.record and recorded(claim.id, options.record).get(options.preset)
+    return bool(known) and Estimate.read(known).answers(outline(claim, options.preset, preset), options.dry_run)
 
 
 def _enter(file: Path, records: Mapping[str, Mapping[str, Any]]) -> None:

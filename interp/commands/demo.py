@@ -63,9 +63,12 @@ def main(arguments: Sequence[str]) -> None:
         )
         records.append(record)
     for record in records:
-        Console().print(verdict_table(record.judgement.verdicts, title=record.claim))
+        primary = [v for v in record.judgement.verdicts if v.primary]
+        Console().print(verdict_table(primary, title=f"{record.claim}, the parts that decide"))
         print(f"{record.claim}: {record.judgement.conclusion} ({record.status}; {record.scale})")
         print(f"{record.judgement.finding}\n")
     page = options.out / "report.html"
     write_report([options.out], page)
-    print(f"Open {page} in a browser; figures are in {options.out}/*/figures.")
+    for record in records:
+        print(f"{record.claim:<14} {record.judgement.conclusion}")
+    print(f"Open {page} in a browser: every part, control and head. Figures are in {options.out}/*/figures.")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from interp.cli import parse
+from interp.core.runs import check_file
 from interp.site.printed import CHROMIUM
 
 Kind = Literal["ok", "missing", "optional", "note"]
@@ -18,6 +19,7 @@ MARKS: dict[Kind, str] = {"ok": "ok", "missing": "MISSING", "optional": "absent"
 EXTRAS = {
     "ray": "sweeps and measurements on many machines: pip install 'cotlens[ray]'",
     "peft": "fine-tuning (wen2024/fig6-finetune): pip install 'cotlens[finetune]'",
+    "triton": "entropies out of one kernel in half precision on a GPU (Linux): pip install 'cotlens[gpu]'",
     "playwright": "tests of the report in a browser: pip install 'cotlens[dev]'",
     "mkdocs-material": "building the site: pip install 'cotlens[dev]'",
 }
@@ -48,6 +50,7 @@ class Doctor:
 def main(arguments: Sequence[str]) -> None:
     """Prints one line for each finding."""
     options = parse(Doctor, arguments, "doctor")
+    check_file(options.json, ".json", "--json")
     found = []
     for finding in findings(options.offline):
         found.append(finding)

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal
 
-import torch
 import tyro
 from rich.console import Console
 
 from hf_analysis.measurement.request import PAPER_CONDITIONS, Request
 from hf_analysis.measurement.store import GENERATED, PASSAGES, Store
 from hf_analysis.models.generation import Decoding
+from hf_analysis.models.machine import use_threads
 from hf_analysis.text.own import OUTCOMES
 from hf_analysis.text.problems import load_problems
 from hf_analysis.text.scopes import DEFAULT_SCOPES, SCOPES
@@ -154,9 +155,7 @@ def main(arguments: Sequence[str]) -> None:
     if len(set(options.baseline)) < len(options.baseline):
         raise ValueError(f"--baseline {' '.join(options.baseline)}: none twice")
     if options.threads is not None:
-        if options.threads < 1:
-            raise ValueError(f"--threads must be at least 1, got {options.threads}")
-        torch.set_num_threads(options.threads)
+        use_threads(options.threads)
     decoding = Decoding(options.temperature, options.top_p, options.samples, options.max_new_tokens)
     check_directory(options.out, options.resume)
     problems = load_problems(
@@ -229,6 +228,7 @@ def _print(options: Entropy, found: Sequence[Effect]) -> None:
     _print_set_aside(options)
     heads = f"{HEADS}, " if (options.out / HEADS).exists() else ""
     print(f"rows, {FILE}, {heads}{PASSAGES} and figures are in {options.out}")
+    print(f"every head, and texts token by token: cotlens report {quote(str(options.out))} --out report.html")
     claim = "wen2024/fig6" if options.against is None else "wen2024/fig6-model"
     print(f"This describes this model on these problems. A verdict on the paper's claim: cotlens claims run {claim}")
 
@@ -239,6 +239,10 @@ def _print_set_aside(options: Entropy) -> None:
     for path in found["paths"]:
         if path.startswith("checked"):
             print(f"first forward pass {path}")
+        if path.startswith("layers"):  # of a hybrid
+            print(f"{path}: only these have rows")
+        if "learned sinks" in path:
+            print(f"{path.partition(': ')[2]}; --metrics learned_sink_mass measures what they take")
     for scope, n in found["set_aside"].items():
         print(f"scope {scope}: {n} problems set aside, whose conditions do not have the same tokens there")
     if "outcomes" in found:

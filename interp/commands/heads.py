@@ -12,6 +12,7 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
 
+from hf_analysis.attention.recorder import require_measurable
 from hf_analysis.measurement.heads import CHANCE, COPY, METRICS, measure_heads
 from hf_analysis.models.loading import load_model
 from hf_analysis.text.problems import load_problems
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     )  # fmt: skip
     print(f"loading {options.model}", flush=True)
     model = load_model(options.model, device=options.device, dtype=options.dtype, offline=options.offline)
+    require_measurable(model)
     identity = {k: v for k, v in asdict(options).items() if k not in ("out", "resume", "offline", "top")}
     with run_directory(options.out, {"command": "heads", **identity}, options.resume):
         with progress(f"scoring the heads of {model.name}", len(problems), "problems") as update:

@@ -14,11 +14,13 @@ from interp.cli import parse
 from interp.commands.probe_summary import summary, summary_tables
 from interp.console import progress
 from interp.core.probe_rows import accuracy_rows, attention_rows, effect_rows, knockout_rows, metric_rows, state_rows
+from interp.core.runs import check_file, check_not_a_run
 from interp.core.training_runs import FinishedRun, condition_of, load_run
 from probes import rows
 from probes.attention.dependence import without_self
 from probes.attention.statistics import find_metric
 from probes.base import atomic
+from probes.base.lock import LOCK, locked
 from probes.base.streams import numpy_stream, torch_stream
 from probes.hooked.causal import ablate_heads, head_places, knock_out_by_head, patch_edges, patch_heads, unchanged
 from probes.hooked.points import residual_names
@@ -70,19 +72,21 @@ def main(arguments: Sequence[str]) -> None:
     if wrong := [position for position in options.positions if not 0 <= position < n_ctx]:
         raise ValueError(f"--positions {wrong[0]}: the inputs of {options.run} have the positions 0 to {n_ctx - 1}")
     out = options.out or options.run / "probe"
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; --out needs a directory")
-    with progress(f"probing {run.task.name}", 3, "probes") as update:
-        table = probe_rows(run, options, update)
-    found = summary(table)
-    rows.write(out / "rows.parquet", table)
-    atomic.write_json(out / "summary.json", found)
-    if options.json is not None:
-        atomic.write_json(options.json, found)
-    from interp.figures.probes import probe_figures  # matplotlib, when the work is done
-    from interp.figures.style import save_figures
+    check_not_a_run(out)
+    check_file(options.json, ".json", "--json")
+    with locked(out / LOCK, wait=False):
+        with progress(f"probing {run.task.name}", 3, "probes") as update:
+            table = probe_rows(run, options, update)
+        found = summary(table)
+        atomic.remove_leftovers(out)
+        atomic.write_json(out / "summary.json", found)  # first: rows beside a summary are those of probes
+        rows.write(out / "rows.parquet", table)
+        if options.json is not None:
+            atomic.write_json(options.json, found)
+        from interp.figures.probes import probe_figures  # matplotlib, when the work is done
+        from interp.figures.style import save_figures
 
-    save_figures(out / "figures", probe_figures(table))
+        save_figures(out / "figures", probe_figures(table))
     console = Console() if Console().is_terminal else Console(width=WIDTH)
     for one in summary_tables(found):
         console.print(one)

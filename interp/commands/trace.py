@@ -14,6 +14,7 @@ from hf_analysis.attention.recorder import require_measurable
 from hf_analysis.measurement.store import PASSAGES
 from hf_analysis.models.generation import Decoding
 from hf_analysis.models.loading import LoadedModel, load_model
+from hf_analysis.models.machine import use_threads
 from hf_analysis.text.problems import load_problems
 from hf_analysis.text.traces import Trace, load_traces
 from hf_analysis.text.written_traces import save_traces, saved_traces, written_traces
@@ -147,9 +148,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _check(options: TraceOptions) -> None:
     if options.threads is not None:
-        if options.threads < 1:
-            raise ValueError(f"--threads must be at least 1, got {options.threads}")
-        torch.set_num_threads(options.threads)
+        use_threads(options.threads)
     if options.thinking is not None and not options.chat:
         raise ValueError("--thinking is a switch of chat templates; it needs --chat")
     if options.samples != 1 and not options.generate:

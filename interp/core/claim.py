@@ -115,9 +115,12 @@ class Claim:
     worlds: Sequence[World] = ()
     """Simulated worlds for the judge's error rates: at least one where a part is false, and one where it is true."""
     published: Callable[["pd.DataFrame"], "pd.DataFrame"] = lambda rows: rows
-    """The rows that parts and figures read, of all that were measured."""
+    """The rows that parts and figures read, of all that were measured. Where these are too many for memory it is
+    given each item's rows first, and then what is left: of one item it must keep all that it would keep of all."""
     loops: Sequence[Loop] = ()
     """What its items repeat, in the order in which they are cut; for plans and dry runs."""
+    falls_short: str = ""
+    """What the sentence says and no primary part decides: told wherever the claim counts as reproduced."""
     clarity: str = ""
     """Where the paper says more, or less, than a test can show."""
     history: str = ""
@@ -146,6 +149,10 @@ class Claim:
         cpu = self.scale["cpu"]
         kind = "another model" if cpu.kind == "another model" else "smaller"
         return str(self.scale.get(preset_name, Scale(kind, f"the sizes of the {preset_name}")))
+
+    def shortfall(self, conclusion: str) -> str:
+        """What a claim that counts as reproduced, or partly so, leaves of its sentence undecided; empty: nothing."""
+        return self.falls_short if conclusion in ("reproduced", "partly reproduced") else ""
 
     def judge(self, table: "pd.DataFrame", preset: Preset) -> Judgement:
         """One verdict for each part, and the conclusion; from rows alone."""

@@ -10,11 +10,13 @@ cannot know a claim registered in a notebook: run that with one worker, which is
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -88,8 +90,9 @@ def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> I
     context = multiprocessing.get_context("spawn")  # a forked torch can deadlock
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(min(workers, len(items)), mp_context=context, initializer=_die_with_parent) as pool:
-        submitted = {pool.submit(measure_item, claim_id, item, out): item for item in items}
-        try:
+        try:  # from the first submission on: leaving the pool by itself would wait for what was submitted
+            with _interrupts_waiting():
+                submitted = {pool.submit(measure_item, claim_id, item, out): item for item in items}
             for future in as_completed(submitted):
                 yield submitted[future], future.result()
         except BrokenProcessPool as error:
@@ -101,6 +104,22 @@ def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> I
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()  # an item keeps its own checkpoint
             raise
+
+
+@contextmanager
+def _interrupts_waiting() -> Iterator[None]:
+    """Lets an interrupt wait until the workers have begun, and keeps theirs from them for good: we end them.
+
+    A terminal interrupts them as well, and a worker that is only half begun would say so in a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _die_with_parent() -> None:

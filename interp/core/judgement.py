@@ -12,6 +12,7 @@ The conclusion rests on the primary parts alone, all of which have the role `pap
     undecided             none is supported and none is refuted
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -112,17 +113,30 @@ def conclude(verdicts: Iterable[Verdict]) -> Conclusion:
     return "not reproduced" if refuted else "undecided"
 
 
+_BASES = {"2^": 2.0, "10^": 10.0}
+
+
 class _Filled:
-    """A verdict inside a finding: {key} is its estimate and interval, {key.estimate}, {key.low} one number."""
+    """A verdict inside a finding: {key} is its estimate and interval, {key.estimate}, {key.low} one number.
+
+    {key:10^} and {key:2^} raise 10 or 2 to them: a part that is judged by a logarithm is told as a factor.
+    """
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
 
     def __format__(self, specification: str) -> str:
         value = self._verdict.estimate
+        if specification in _BASES and value is not None:
+            return self._powers(_BASES[specification])
         if specification and value is not None:
             return format(value, specification)
         return self._verdict.interval
+
+    def _powers(self, base: float) -> str:
+        found = self._verdict
+        estimate, low, high = (math.nan if v is None else base**v for v in (found.estimate, found.low, found.high))
+        return f"{estimate:.2g} [{number(low)}, {number(high)}]"
 
     def __getattr__(self, name: str) -> "str | _Number | _Nothing":
         value = getattr(self._verdict, name)

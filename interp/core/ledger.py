@@ -9,6 +9,7 @@ from interp.core.judgement import Judgement
 from interp.core.protocol import Status
 from probes.base.atomic import read_json, write_json
 from probes.base.lock import LOCK, locked
+from probes.base.seal import opened_object, sealed_object
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,14 @@ def read_records(path: Path) -> list[Record]:
         found = read_json(path)
         if not isinstance(found, list):
             raise TypeError(f"it holds a {type(found).__name__}")
-        return [Record.read(one) for one in found]
+        return [Record.read(opened_object(one)) for one in found]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is not a list of judged claims: {error!r}") from error
+
+
+def write_records(path: Path, records: Sequence[Record]) -> None:
+    """Writes a verdicts.json, every record with its checksum: a flipped bit would be another verdict."""
+    write_json(path, [sealed_object(record.record()) for record in records])
 
 
 def stored(path: Path) -> list[Record]:
@@ -65,4 +71,4 @@ def enter(path: Path, directories: Sequence[Path]) -> None:
         records = {record.claim: record for record in stored(path)}
         for directory in directories:
             records |= {record.claim: record for record in read_records(directory / "verdicts.json")}
-        write_json(path, [records[claim].record() for claim in sorted(records)])
+        write_records(path, [records[claim] for claim in sorted(records)])

@@ -23,15 +23,18 @@ class Loop:
     """The parameters that change if it is to be repeated only so often."""
     least: int = 1
     """Repetitions of a rehearsal, which also does twice as many."""
+    alone: bool = True
+    """Whether there may be many while all other loops are cut to their least."""
 
 
-def loop(parameter: str, unit: str, *, size: int = 1, least: int = 1) -> Loop:
+def loop(parameter: str, unit: str, *, size: int = 1, least: int = 1, alone: bool = True) -> Loop:
     """A loop that one parameter counts; one repetition takes `size` of it, such as a batch of a budget of samples."""
     return Loop(
         unit,
         lambda p: (p.get(parameter) or 0) / size,
         lambda p, n: {parameter: n * size},
         least,
+        alone,
     )
 
 
@@ -44,12 +47,22 @@ def evaluations(every: str, of: str, inputs: str, few: int = 64) -> Loop:
         f"evaluations on {few} inputs",
         lambda p: p[of] / p[every] * p[inputs] / few if p.get(every) else 0,
         lambda p, n: {every: -(-p[of] // n), inputs: few},
+        alone=False,
     )
+
+
+SEEDS = Loop("seeds", lambda p: len(p["seeds"]), lambda p, n: {"seeds": p["seeds"][:n]})
+"""For items that take one seed after the other, and repeat nothing else."""
 
 
 def shortened(parameters: Parameters, loops: Sequence[Loop], doubled: int = 0) -> dict[str, Any]:
     """The parameters with every loop cut to its least, and the first `doubled` of them to twice as much."""
+    return repeated(parameters, loops, [2] * doubled + [1] * (len(loops) - doubled))
+
+
+def repeated(parameters: Parameters, loops: Sequence[Loop], times: Sequence[int]) -> dict[str, Any]:
+    """The parameters with every loop cut to so many times its least."""
     found = dict(parameters)
-    for place, one in enumerate(loops):
-        found |= one.cut(found, one.least * (2 if place < doubled else 1))
+    for one, n in zip(loops, times):
+        found |= one.cut(found, one.least * n)
     return found

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from interp.core.claim import Claim, Item
 from interp.core.engine import rows_file
 from interp.core.published import read_published
-from interp.cost.kinds import kind_of
+from interp.cost.kinds import is_within, kind_of
 from probes.base.atomic import read_json
 
 UNIT = re.compile(r"(seed|problems)=\d+(-\d+)?")
@@ -30,6 +31,8 @@ class Plan:
     """On one core."""
     memory: float | None
     """Bytes of the largest process that measures one of them."""
+    at_most: bool = False
+    """Whether that is the memory of larger items of the same family."""
 
     def sentence(self, workers: int) -> str:
         """The plan in one line."""
@@ -40,7 +43,7 @@ class Plan:
         if self.memory is None:
             space = "how much memory they take is not known: cotlens claims plan tells"
         else:
-            space = f"about {self.memory / 1e9:.1f} GB for each worker"
+            space = f"{'at most' if self.at_most else 'about'} {self.memory / 1e9:.1f} GB for each worker"
         if self.seconds is None:
             return f"{counted}; how long they take is not known: no published run has items of their kinds; {space}"
         minutes = self.seconds / 60 / min(workers, max(self.missing, 1))
@@ -55,16 +58,48 @@ def plan(claim: Claim, items: Sequence[Item], out: Path, results: Path) -> Plan:
     known = seconds_by_kind(claim.id, results)
     kinds = [UNIT.sub("", item.name) for item in missing]
     seconds = sum(known[kind] for kind in kinds) if all(kind in known for kind in kinds) else None
-    return Plan(claim.id, len(items), len(missing), seconds, memory_of(claim, missing, results))
+    memory = memory_of(claim, missing, results)
+    larger = None if memory else memory_of_larger(claim, missing, results)
+    return Plan(claim.id, len(items), len(missing), seconds, memory or larger, at_most=larger is not None)
+
+
+def recorded(claim_id: str, results: Path) -> dict[str, Any]:
+    """By preset: the records of estimates (`interp.cost.estimate`) that `results` holds of a claim."""
+    file = results / PLANS
+    return read_json(file).get(claim_id, {}) if file.is_file() else {}
 
 
 def memory_of(claim: Claim, items: Sequence[Item], results: Path) -> float | None:
     """Bytes of the largest of `items`, if plans in `results` hold all their kinds."""
-    file = results / PLANS
-    recorded = read_json(file).get(claim.id, {}) if file.is_file() else {}
-    known = {kind: taken for preset in recorded.values() for kind, taken in preset["memory"].items()}
+    presets = recorded(claim.id, results).values()
+    known = {kind: taken for preset in presets for kind, taken in preset["memory"].items()}
     kinds = {kind_of(claim, item) for item in items}
     return max((known[kind] for kind in kinds), default=None) if kinds <= set(known) else None
+
+
+def memory_of_larger(claim: Claim, items: Sequence[Item], results: Path) -> float | None:
+    """A bound on the bytes of the largest of `items`, if plans in `results` hold a larger item like each of them.
+
+    Like an item are those that differ from it in whole numbers alone. Of these the smallest that is no smaller in any
+    number bounds it: with more of everything, a process takes no less memory.
+    """
+    from interp.cost.stand_ins import with_known_size  # and with it torch
+
+    planned = {
+        kind_of(claim, item): item
+        for name in recorded(claim.id, results)
+        for item in claim.items(with_known_size(claim.preset(name)))
+    }
+    taken = {kind: of for preset in recorded(claim.id, results).values() for kind, of in preset["memory"].items()}
+    bounds = [
+        min(
+            (taken[kind] for kind, other in planned.items() if kind in taken and is_within(claim, item, other)),
+            default=None,
+        )
+        for item in {kind_of(claim, item): item for item in items}.values()
+    ]
+    known = [bound for bound in bounds if bound is not None]
+    return max(known) if known and len(known) == len(bounds) else None
 
 
 def seconds_by_kind(claim_id: str, results: Path) -> dict[str, float]:

@@ -23,6 +23,9 @@ from probes.base import atomic
 
 RETRIES = 3
 """How often a piece of work is started again whose worker died."""
+SETTINGS = b"\x04"
+"""The kind of the first frame that either side of HTTP/2 sends, which Ray speaks."""
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + SETTINGS + b"\0\0\0\0\0"
 LARGEST = 2**28
 """Bytes of the largest result of a task; rows take about 7 each."""
 
@@ -82,7 +85,7 @@ def cluster(address: str | None) -> Iterator[Any]:
     try:
         options = {} if address else {"include_dashboard": False}
         ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, **options)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises nothing more special when a machine is too busy to start it
         line = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(f"no Ray cluster that can be used answers at {address or 'this machine'}: {line}") from error
     try:
@@ -113,16 +116,20 @@ def plain(ray: Any, error: Any) -> BaseException:
 
 
 def _require_answer(address: str | None) -> None:
-    """A ValueError unless somebody listens at HOST:PORT; Ray itself would try for a minute."""
+    """A ValueError unless somebody at HOST:PORT speaks as Ray does; Ray itself would try for minutes."""
     if address in (None, "auto", "local"):
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         raise ValueError(f"--address {address}: expected auto, HOST:PORT (usually 6379) or ray://HOST:PORT (10001)")
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
+        with socket.create_connection((host, int(port)), timeout=10) as line:
+            line.sendall(GREETING)
+            answer = line.recv(9)
     except (OSError, OverflowError) as error:
         raise ValueError(f"no Ray cluster answers at {address} ({error}); is `ray start --head` running?") from error
+    if answer[3:4] != SETTINGS and not os.environ.get("RAY_USE_TLS"):
+        raise ValueError(f"somebody answers at {address}, but not as Ray does; expected the address of a Ray cluster")
 
 
 def _pieces(node: dict[str, float], cpus: int, gpus: float) -> int:

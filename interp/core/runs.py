@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from probes.base.atomic import read_json, remove_leftovers
-from probes.base.identity import RECORD, admit, check_directory, read_identity, versions
+from probes.base import identity
+from probes.base.atomic import remove_leftovers
+from probes.base.identity import RECORD, admit, check_directory, read_identity, read_record, versions
 from probes.base.lock import LOCK, locked
 
 RECORDED_PACKAGES = ("cotlens", "torch", "transformer-lens", "transformers", "peft", "numpy", "scipy")
@@ -28,6 +29,31 @@ def run_directory(path: Path, config: Mapping[str, Any], resume: bool, **beside:
         yield path
 
 
+KEPT = (RECORD, "fingerprint.json", "verdicts.json", "measurement.json", "judgement.json", "provenance.json")
+"""Files that runs and published results consist of, beside their rows."""
+
+
+def check_file(path: Path | None, suffix: str, option: str) -> None:
+    """Refuses a file name that is not of its kind, or that a run needs for itself; writes nothing."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; {option} needs a file name that ends in {suffix}")
+    if path.suffix.lower() != suffix:
+        raise ValueError(f"{option} {path}: expected a file name that ends in {suffix}")
+    if path.name in KEPT and path.exists():
+        raise ValueError(f"{option} {path}: a run needs that file; choose another name")
+
+
+def check_not_a_run(directory: Path) -> None:
+    """Refuses a directory whose rows are those of a run, for results that are written without a record."""
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is a file; --out needs a directory")
+    rows_of_another = (directory / "rows.parquet").exists() and not (directory / "summary.json").exists()
+    if rows_of_another or any((directory / name).exists() for name in KEPT):
+        raise ValueError(f"{directory} holds a run, whose rows would be replaced; choose another directory")
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """The configuration of the run in `path`."""
     if not (path / RECORD).is_file():
@@ -37,7 +63,12 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def read_provenance(path: Path) -> dict[str, Any]:
     """What the run in `path` depended on when it began."""
-    return read_json(path / RECORD).get("provenance") or {}
+    return read_record(path / RECORD).get("provenance") or {}
+
+
+def require_same_versions(path: Path) -> None:
+    """A ValueError if the run in `path`, which has begun and not ended, was begun by other versions."""
+    identity.require_same_versions(path, read_provenance(path).get("packages") or {})
 
 
 def provenance() -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """How often would the judge be wrong? Claims judged in simulated worlds where the truth is known.
 
 Besides each part, the conclusion is looked at: Holm's procedure promises that *any* of the primary parts is decided
-wrongly in at most 5% of experiments, and a conclusion can be wrong in no other way.
+wrongly in at most 5% of experiments, and as a summary of its
+parts a conclusion can be wrong in no other way. Whether the parts are the sentence is another question: what they
+leave of it stands in `Claim.falls_short`.
 """
 
 import math

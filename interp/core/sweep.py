@@ -12,9 +12,9 @@ from pyarrow.parquet import read_metadata
 from interp.core import reproduce
 from interp.core.claim import Claim, Item, Preset
 from interp.core.engine import Engine, Local, clear, rows_file
-from interp.core.ledger import Record
+from interp.core.ledger import Record, write_records
 from interp.core.protocol import RESULTS, declaration, status
-from interp.core.runs import read_provenance, run_directory
+from interp.core.runs import read_provenance, require_same_versions, run_directory
 from probes import rows
 from probes.base import atomic
 from probes.parts import LARGE
@@ -80,15 +80,17 @@ def run_claim(
         known = status(claim, preset_name, preset, read_provenance(out).get("declaration"), results)
         record = Record(claim.judge(table, preset), preset_name, command, claim.scale_of(preset_name), known)
         save_figures(out / "figures", claim.figures(table))
-        atomic.write_json(out / "verdicts.json", [record.record()])
+        write_records(out / "verdicts.json", [record])
         return record
 
 
 def _table(claim: Claim, files: Sequence[Path]) -> pd.DataFrame:
     """All rows; of more than memory would hold, those that parts and figures read. The items keep the others."""
-    large = sum(map(_n_rows, files)) > LARGE
     tables = (rows.read(file) for file in files)
-    return rows.concat(map(claim.published, tables) if large else tables)
+    if sum(map(_n_rows, files)) <= LARGE:
+        return rows.concat(tables)
+    kept = rows.concat(map(claim.published, tables))  # of each item perhaps more than of all, such as its own maximum
+    return claim.published(kept).reset_index(drop=True)
 
 
 def _n_rows(file: Path) -> int:
@@ -116,6 +118,8 @@ def _measure_missing(
     if len({item.name for item in items}) != len(items):
         raise ValueError(f"claim {claim.id} has two items of one name")
     missing = [item for item in items if not rows_file(out, item).exists()]
+    if missing and any((out / "items").glob("*/*")):  # finished items, or checkpoints of others
+        require_same_versions(out)
     if len(missing) < len(items):
         report(f"{claim.id}: {len(items) - len(missing)} of {len(items)} items are done already")
     pace.skip(len(items) - len(missing))

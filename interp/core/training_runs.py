@@ -9,13 +9,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 
 from interp.core.reproduce import command
-from interp.core.runs import read_config, run_directory
+from interp.core.runs import read_config, require_same_versions, run_directory
 from probes import rows
-from probes.base import atomic
+from probes.base import checkpoint
 from probes.hooked.points import Hooked
 from toy_models.engine.forward import Reader
 from toy_models.engine.recipe import Recipe, find_recipe, identity
@@ -64,10 +65,14 @@ def train_in(
     """
     recipe = find_recipe(task.name, model)
     options = recipe.options() if options is None else options
+    if not checkpoint_seconds >= 0:  # nor is NaN
+        raise ValueError(f"--checkpoint-seconds must be 0 or more, got {checkpoint_seconds:g}")
     run = recipe.start(task, options, choose_device(device))
     with run_directory(out, identity(task, recipe, options), resume):
-        checkpoint = out / "checkpoint.safetensors"
-        found = complete(run, checkpoint, checkpoint_seconds, lambda e: on_evaluation(e, run.budget))
+        kept = out / "checkpoint.safetensors"
+        if kept.exists() and not (out / "rows.parquet").exists():
+            require_same_versions(out)
+        found = complete(run, kept, checkpoint_seconds, lambda e: on_evaluation(e, run.budget))
         write_run(out, task, found, unit=str(recipe.seed(options)))
     return found
 
@@ -88,8 +93,7 @@ def write_run(out: Path, task: Task, result: TrainResult, unit: str) -> None:
         ]
     )
     rows.write(out / "rows.parquet", table)
-    tensors = {name: tensor.contiguous() for name, tensor in weights(result.model).items()}
-    atomic.write_file(out / WEIGHTS, lambda path: save_file(tensors, path))
+    checkpoint.save(out / WEIGHTS, weights(result.model), {"task": task.name})  # any reader of safetensors reads it
     title = f"{task.name}, {'with' if condition == 'cot' else 'without'} CoT, seed {unit}"
     figures = {"training": training_curves(table, title), "attention": attention_map(table, title)}
     save_figures(out / "figures", figures)
@@ -122,11 +126,18 @@ def load_run(directory: Path | str) -> FinishedRun:
     seed = recipe.seed(options)
     model = recipe.fresh(task, options, seed)
     try:
-        load_weights(model, load_file(stored))
+        load_weights(model, _tensors(stored))
     except SafetensorError as error:
         raise ValueError(f"{stored} is damaged: {error}") from error
     untrained = recipe.fresh(task, options, seed + 1)
     return FinishedRun(task, recipe, model.eval(), untrained.eval(), recipe.test(task, options), str(seed))
+
+
+def _tensors(file: Path) -> dict[str, torch.Tensor]:
+    """The weights in a file, which earlier versions wrote without a checksum."""
+    with safe_open(file, "pt") as opened:
+        sealed = "state" in (opened.metadata() or {})
+    return checkpoint.load(file)[0] if sealed else load_file(file)
 
 
 def _built(kind: type, values: dict[str, Any]) -> Any:

@@ -4,19 +4,24 @@ Matrix products and attention are counted by torch's own formulas, everything el
 that it writes. Views cost nothing. What NumPy or Python do is not counted: no GPU would take it over.
 """
 
+import time
+from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
-from interp.cost.gpus import GPUS
+from interp.cost.gpus import GPUS, LAUNCH
 
-QUANTITIES = ("seconds", "flops", "launches", *GPUS)
-"""What a cost is made of: seconds here, arithmetic, operations that are not views, and seconds on each GPU."""
+QUANTITIES = ("seconds", "flops", "launches", *GPUS, *(f"{name} busy" for name in GPUS))
+"""What a cost is made of: seconds here, arithmetic, operations that are not views, and seconds on each GPU, with and
+without waiting for launches. Of operations that grow with a loop, only the latter grow with it from the beginning."""
 Cost = Float[np.ndarray, "quantity"]
 SPARSE = ("embedding", "index", "gather", "index_select", "scatter")
 """Operations, by the beginning of their names, that read only as much of a table as they write."""
@@ -31,6 +36,9 @@ class Counting(TorchDispatchMode):
         self.cost: Cost = np.zeros(len(QUANTITIES))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._overloadpacket not in flop_registry and _is_composite(func):
+            with self:  # in inference mode a linear layer arrives whole, and not as the product that it is
+                return func.decompose(*args, **(kwargs or {}))
         out = func(*args, **(kwargs or {}))
         read, written = (_tensors(of) for of in ((args, kwargs), out))
         if written and not _is_view(func, read, written):
@@ -44,7 +52,28 @@ class Counting(TorchDispatchMode):
         dtype = str(written[0].dtype).removeprefix("torch.")
         if self.half and dtype == "float32":
             dtype, moved = "bfloat16", moved / 2
-        self.cost += [0.0, flops, 1.0, *(gpu.seconds(flops, moved, dtype) for gpu in GPUS.values())]
+        busy = [gpu.busy(flops, moved, dtype) for gpu in GPUS.values()]
+        self.cost += [0.0, flops, 1.0, *(max(seconds, LAUNCH) for seconds in busy), *busy]
+
+
+@cache
+def seconds_of_counting(n: int = 1_000) -> float:
+    """Seconds that counting adds to one operation here: a small one is run `n` times with it and without."""
+    one = torch.ones(4)
+    times = []
+    for around in (Counting(), nullcontext()):
+        with around:
+            started = time.process_time()
+            for _ in range(n):
+                torch.add(one, one)
+            times.append(time.process_time() - started)
+    return max(times[0] - times[1], 0.0) / n
+
+
+@cache
+def _is_composite(func: Any) -> bool:
+    """Whether torch itself computes the operation by others."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
 def _tensors(of: Any) -> list[Tensor]:

@@ -1,20 +1,22 @@
 """What does a preset of a claim cost? Items, what they repeat, memory, time here and on GPUs, from rehearsals."""
 
 import multiprocessing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from interp.core.claim import Claim, Item, Preset
 from interp.cost.gpus import GPUS, USABLE, Gpu
-from interp.cost.kinds import active, family_of, kind_of, largest
+from interp.cost.kinds import active, family_of, kind_of, largest, size_of
 from interp.cost.rehearsal import Rehearsed, rehearse
 from interp.cost.stand_ins import stand_in, with_known_size
+from probes.base.atomic import read_json, write_json
 
 Report = Callable[[str], None]
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
@@ -89,6 +91,16 @@ class Estimate:
         """As JSON."""
         return asdict(self)
 
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> "Estimate":
+        """What `record` gave."""
+        told = record["outline"]
+        return cls(**{**record, "outline": Outline(**{**told, "replaced": tuple(told["replaced"])})})
+
+    def answers(self, told: Outline, every_kind: bool) -> bool:
+        """Whether this is an estimate of what `told` asks for, of which all that was tried ran."""
+        return self.outline == told and not self.failed and (self.tried == told.kinds or not every_kind)
+
 
 def outline(claim: Claim, preset_name: str, preset: Preset) -> Outline:
     """What `preset` asks for; nothing is run or fetched for it."""
@@ -106,34 +118,52 @@ def outline(claim: Claim, preset_name: str, preset: Preset) -> Outline:
 
 
 def estimate(
-    claim: Claim, preset_name: str, preset: Preset, every_kind: bool, report: Report = lambda _: None
+    claim: Claim,
+    preset_name: str,
+    preset: Preset,
+    every_kind: bool,
+    report: Report = lambda _: None,
+    kept: Path | None = None,
+    process: "Process | None" = None,
 ) -> Estimate:
-    """Rehearses one item of every kind, or the largest of every family, and adds up what all items cost."""
-    items = claim.items(with_known_size(preset))
-    key = kind_of if every_kind else family_of
+    """Rehearses one item of every kind, or the largest of every family, and adds up what all items cost.
+
+    A rehearsal that ran is written to the directory `kept`, and read from there if it is there. What is run is run in
+    `process`, which the caller closes; without one, in a process for this claim.
+    """
+    families: dict[str, list[list[Item]]] = {}
+    for kind in _grouped(kind_of if every_kind else family_of, claim, claim.items(with_known_size(preset))):
+        families.setdefault(family_of(claim, kind[0]), []).append(kind)
+    own, total, memory, on_device = Process(), np.zeros(3 + 2 * len(GPUS)), {}, 0.0
+    failed, asks, number, n_groups = {}, False, 0, sum(map(len, families.values()))
+    for family in families.values():
+        known: tuple[Item, Rehearsed] | None = None
+        for group in sorted(family, key=lambda of: size_of(claim, largest(claim, of)), reverse=True):
+            chosen, number = largest(claim, group), number + 1
+            found = _rehearsed(process or own, claim, chosen, kept and kept / f"{kind_of(claim, chosen)}.json", known)
+            report(f"{claim.id} [{number}/{n_groups}] {chosen.name}: {found.error or 'runs'}")
+            if found.error:
+                failed[chosen.name] = found.error
+                continue
+            known = known or (chosen, found)
+            for item in group:
+                total += _cost(claim, chosen, item, found)
+            memory |= {kind_of(claim, item): found.memory for item in group}
+            whole = stand_in(chosen.parameters, 1).whole
+            on_device = max(on_device, 2 * whole + found.working / (2 if whole else 1))
+            asks = asks or found.asks_for_gpu
+    own.close()
+    seconds, flops, _, *gpus = total
+    by_gpu = dict(zip(GPUS, map(float, np.reshape(gpus, (2, -1)).max(0)))) if asks else {}
+    told = outline(claim, preset_name, preset)
+    return Estimate(told, n_groups, failed, memory, on_device, float(seconds), float(flops), by_gpu)
+
+
+def _grouped(key: Callable[[Claim, Item], str], claim: Claim, items: Sequence[Item]) -> list[list[Item]]:
     groups: dict[str, list[Item]] = {}
     for item in items:
         groups.setdefault(key(claim, item), []).append(item)
-    process, total, memory, on_device = _Process(), np.zeros(3 + len(GPUS)), {}, 0.0
-    failed, asks = {}, False
-    for number, group in enumerate(groups.values(), start=1):
-        chosen = largest(claim, group)
-        found, times = _rehearsed(process, claim, chosen)
-        report(f"{claim.id} [{number}/{len(groups)}] {chosen.name}: {found.error or 'runs'}")
-        if found.error:
-            failed[chosen.name] = found.error
-            continue
-        for item in group:
-            total += times * _cost(claim, chosen, item, found)
-        memory |= {kind_of(claim, item): found.memory for item in group}
-        whole = stand_in(chosen.parameters, 1).whole
-        on_device = max(on_device, 2 * whole + found.working / (2 if whole else 1))
-        asks = asks or found.asks_for_gpu
-    process.close()
-    seconds, flops, _, *gpus = total
-    by_gpu = dict(zip(GPUS, map(float, gpus))) if asks else {}
-    told = outline(claim, preset_name, preset)
-    return Estimate(told, len(groups), failed, memory, on_device, float(seconds), float(flops), by_gpu)
+    return list(groups.values())
 
 
 def _cost(claim: Claim, chosen: Item, item: Item, found: Rehearsed) -> np.ndarray:
@@ -142,23 +172,51 @@ def _cost(claim: Claim, chosen: Item, item: Item, found: Rehearsed) -> np.ndarra
     return sum((one.count(item.parameters) * each for one, each in zip(loops, found.each)), found.once)
 
 
-def _rehearsed(process: "_Process", claim: Claim, item: Item) -> tuple[Rehearsed, np.ndarray | float]:
-    """What the item showed, and by how much more all layers of its model cost than the one that was rehearsed."""
-    found = process.rehearse(claim.id, item)
+def _rehearsed(
+    process: "Process", claim: Claim, item: Item, kept: Path | None, known: tuple[Item, Rehearsed] | None
+) -> Rehearsed:
+    """What the item showed, or shows: it is then entered in the file `kept`.
+
+    With a larger item of the family `known`, a slow one is run once, and what it repeats is told by that one.
+    """
+    if kept is not None and kept.is_file():
+        return Rehearsed.read(read_json(kept))
     n_layers = stand_in(item.parameters, 1).n_layers
-    if found.error or not n_layers:
-        return found, 1.0
-    process.close()  # one layer of a large model is enough to hold at a time
-    two = process.rehearse(claim.id, item, 2, False)
-    process.close()
+    loops = active(item.parameters, claim.loops)
+    brief = known is not None and not n_layers and active(known[0].parameters, claim.loops) == loops
+    found = process.rehearse(claim.id, item, 1, True, brief)
+    if not found.error and n_layers:
+        process.close()  # one layer of a large model is enough to hold at a time
+        found = _of_all_layers(n_layers, found, process.rehearse(claim.id, item, 2, False))
+        process.close()
+    if not found.error and known is not None and len(found.each) < len(loops):
+        found = _in_proportion(found, known[1])
+    if kept is not None and not found.error:
+        write_json(kept, found.record())
+    return found
+
+
+def _in_proportion(found: Rehearsed, larger: Rehearsed) -> Rehearsed:
+    """`found`, run once, with repetitions that cost as much less than those of `larger` as it did."""
+    times = np.divide(found.base, larger.base, out=np.ones_like(found.base), where=larger.base > 0)
+    return replace(found, once=times * larger.once, each=[times * of for of in larger.each])
+
+
+def _of_all_layers(n_layers: int, one: Rehearsed, two: Rehearsed) -> Rehearsed:
+    """What one layer of a model showed as if it were all, by how much two cost more."""
     if two.error:
-        return two, 1.0
-    more = np.maximum(two.base - found.base, 0)
-    return found, 1 + (n_layers - 1) * np.divide(more, found.base, out=np.zeros_like(more), where=found.base > 0)
+        return two
+    more = np.maximum(two.base - one.base, 0)
+    times = 1 + (n_layers - 1) * np.divide(more, one.base, out=np.zeros_like(more), where=one.base > 0)
+    return replace(one, once=times * one.once, each=[times * of for of in one.each])
 
 
-class _Process:
-    """A process that rehearses, started anew if it dies or if asked to forget what it holds."""
+LARGE = 5e8
+"""Bytes that an item may take before the next has a process of its own, so that none counts another's memory."""
+
+
+class Process:
+    """A process that rehearses, started anew if it dies, if asked to, or if an item has left it large."""
 
     def __init__(self) -> None:
         self.pool: ProcessPoolExecutor | None = None
@@ -166,10 +224,13 @@ class _Process:
     def rehearse(self, claim_id: str, item: Item, *options: Any) -> Rehearsed:
         self.pool = self.pool or ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
         try:
-            return self.pool.submit(rehearse, claim_id, item, *options).result()
+            found = self.pool.submit(rehearse, claim_id, item, *options).result()
         except BrokenProcessPool:
             self.close()
             return Rehearsed(error="the process was killed, perhaps for lack of memory")
+        if found.working > LARGE:
+            self.close()
+        return found
 
     def close(self) -> None:
         if self.pool is not None:

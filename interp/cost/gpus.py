@@ -17,8 +17,12 @@ class Gpu:
 
     def seconds(self, flops: float, moved: float, dtype: str) -> float:
         """One operation: as long as its arithmetic, its memory traffic or its launch takes, whichever is longest."""
+        return max(self.busy(flops, moved, dtype), LAUNCH)
+
+    def busy(self, flops: float, moved: float, dtype: str) -> float:
+        """One operation as part of a larger one: as long as its arithmetic or its memory traffic takes."""
         peak = self.peaks.get(dtype, self.peaks["float32"])
-        return max(flops / (ARITHMETIC * peak), moved / (TRAFFIC * self.bandwidth), LAUNCH)
+        return max(flops / (ARITHMETIC * peak), moved / (TRAFFIC * self.bandwidth))
 
 
 ARITHMETIC = 0.5

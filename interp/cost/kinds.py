@@ -33,7 +33,17 @@ def family_of(claim: Claim, item: Item) -> str:
 
 def largest(claim: Claim, items: Sequence[Item]) -> Item:
     """The item with the largest sizes."""
-    return max(items, key=lambda item: _magnitude(_sizes(claim, item)))
+    return max(items, key=lambda item: size_of(claim, item))
+
+
+def size_of(claim: Claim, item: Item) -> float:
+    """A number that is larger for larger items of a family."""
+    return _magnitude(_sizes(claim, item))
+
+
+def is_within(claim: Claim, item: Item, other: Item) -> bool:
+    """Whether `item` differs from `other` in whole numbers alone, and none of them is larger."""
+    return _no_larger(_sizes(claim, item), _sizes(claim, other))
 
 
 def _sizes(claim: Claim, item: Item) -> Any:
@@ -57,6 +67,18 @@ def _without_numbers(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_numbers(of) for of in value]
     return 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _no_larger(value: Any, other: Any) -> bool:
+    if isinstance(value, Mapping):
+        alike = isinstance(other, Mapping) and value.keys() == other.keys()
+        return alike and all(_no_larger(of, other[key]) for key, of in value.items())
+    if isinstance(value, list):
+        alike = isinstance(other, list) and len(value) <= len(other)
+        return alike and all(map(_no_larger, value, other))
+    if type(value) is int and type(other) is int:
+        return value <= other
+    return value == other
 
 
 def _magnitude(value: Any) -> float:

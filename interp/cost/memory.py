@@ -1,8 +1,12 @@
 """How much memory does this process take? Its peak since a moment, and a limit that makes an error."""
 
-import resource
 import sys
 from pathlib import Path
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 OF_FREE_MEMORY = 0.9
 """Share of the free memory that a process with a limit may take."""
@@ -13,13 +17,16 @@ class limited_memory:
     """Within, this process can have no more than most of what is free: an allocation beyond it is an error."""
 
     def __enter__(self) -> None:
+        if resource is None:
+            return
         self.before = resource.getrlimit(resource.RLIMIT_DATA)
         free, has = _bytes(Path("/proc/meminfo"), "MemAvailable"), _bytes(_STATUS, "VmData")
         if free is not None and has is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (int(has + OF_FREE_MEMORY * free), self.before[1]))
 
     def __exit__(self, *error: object) -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, self.before)
+        if resource is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, self.before)
 
 
 def resident() -> int:
@@ -34,8 +41,11 @@ def resident() -> int:
 def peak() -> int:
     """Bytes of this process at their most since `resident` was called, or since it began."""
     found = _bytes(_STATUS, "VmHWM")
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit if found is None else found
+    if found is not None:
+        return found
+    if resource is None:
+        raise ValueError("a process's peak memory is not told by this system: plan on Linux or macOS (or in WSL)")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _bytes(file: Path, name: str) -> int | None:

@@ -104,20 +104,46 @@ def training_curves(rows: pd.DataFrame, title: str) -> Figure:
         _curve(accuracy, rows, "token_accuracy", color=ORANGE, linestyle="--", label="each token")
         _curve(loss, rows, "train_loss", color=ORANGE, linestyle="--", label="training")
         _curve(loss, rows, "loss", color=BLUE, label="validation")
-        heads = rows[rows["metric"] == "entropy_min"]
-        styles = ["-", "--", "-.", ":"]
-        for number, ((layer, head), of_head) in enumerate(heads.groupby(["layer", "head"])):
-            colour = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)[layer % 6]
-            style = {"color": colour, "linestyle": styles[head % 4]}
-            label = f"layer {layer} head {head}" if number < 16 else None
-            entropy.plot(of_head["samples"], of_head["value"], **style, label=label)
+        _head_entropies(entropy, rows)
         accuracy.set(ylabel="accuracy", ylim=(-0.03, 1.03), title=title)
         loss.set(ylabel="loss\n(nats per token)", ylim=(0, None))
-        entropy.set(ylabel="normalised\nattention entropy", ylim=(-0.03, 1.03), xlabel="training samples seen")
+        entropy.set(
+            ylabel="normalised entropy\n(eq. 1: least over\npositions)",
+            ylim=(-0.03, 1.03),
+            xlabel="training samples seen",
+        )
         for axes in (accuracy, loss, entropy):
             axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), ncols=1 + len(axes.lines) // 9)
         entropy.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter())
         return figure
+
+
+def head_curves(runs: Mapping[str, pd.DataFrame], title: str) -> Figure:
+    """Accuracy and every head's entropy against the samples seen, one column for each named run."""
+    with styled():
+        figure = new_figure(4.2 * len(runs) + 1.2, 4.8)
+        panels = figure.subplots(2, len(runs), sharex=True, sharey=True, squeeze=False)
+        for (name, rows), (accuracy, entropy) in zip(runs.items(), panels.T):
+            _curve(accuracy, rows, "accuracy", color=BLUE)
+            _head_entropies(entropy, rows)
+            accuracy.set(title=name, ylim=(-0.03, 1.03))
+            entropy.set_xlabel("training samples seen")
+            entropy.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter())
+        panels[0, 0].set_ylabel("validation accuracy")
+        panels[1, 0].set_ylabel("normalised entropy of a head\n(eq. 1: least over positions)")
+        panels[1, -1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        figure.suptitle(title, fontsize=11)
+        return figure
+
+
+def _head_entropies(axes: Axes, rows: pd.DataFrame) -> None:
+    of_heads = rows[rows["metric"] == "entropy_min"]
+    deep = of_heads["layer"].nunique() > 1
+    for number, ((layer, head), of_head) in enumerate(of_heads.groupby(["layer", "head"])):
+        colour = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)[(layer if deep else head) % 6]
+        label = f"layer {layer} head {head}" if number < 16 else None
+        line = ("-", "--", "-.", ":")[head % 4]
+        axes.plot(of_head["samples"], of_head["value"], color=colour, linestyle=line, label=label)
 
 
 def attention_map(rows: pd.DataFrame, title: str) -> Figure:

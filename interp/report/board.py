@@ -71,6 +71,8 @@ class ClaimCard:
     """confirmatory or exploratory; empty where the claim was not run."""
     scale: str = ""
     finding: str = ""
+    short: str = ""
+    """What the sentence says and no primary part decides, of a claim that counts as reproduced."""
     run: str = ""
     """What the run is called; empty where the claim was not run."""
     lines: Sequence[PartLine] = ()
@@ -177,6 +179,7 @@ def card(claim: Claim, copy: int = 1, run: Run | None = None, severity: Sequence
         status=record.status,
         scale=record.scale,
         finding=record.judgement.finding,
+        short=claim.shortfall(record.judgement.conclusion),
         run=run.name,
         lines=[PartLine(v, forest(v), errors(severity, [v.key])) for v in verdicts],
         errors=errors(severity, [v.key for v in verdicts if v.primary]),

@@ -42,6 +42,8 @@ def claim_page(claim: Claim, found: "Published", as_list: bool = False) -> str:
         f"*{record.status}* · primary parts: {judgement.counts} · scale: {record.scale}",
         "",
     ]
+    if short := claim.shortfall(judgement.conclusion):
+        lines += [f"*Less than the sentence:* {short}", ""]
     primary = [v.key for v in judgement.verdicts if v.primary]
     simulated = [row for row in read_severity(found.directory.parents[1]) if row.claim == claim.id]
     if names := [v.name for v in judgement.verdicts if v.primary and v.key in undecidable(simulated)]:
@@ -69,6 +71,20 @@ def declared_page(claim: Claim, preset_name: str = "cpu") -> str:
         lines.append(f"| {_cell(part.name)} | {part.claimed} | {part.role} | {_cell(where)} |")
     lines += ["", "## How", "", claim.method, "", "## Deviations from the paper", "", claim.deviations, ""]
     return "\n".join([*lines, "```", f"cotlens claims run {claim.id}", "```", ""])
+
+
+def planned(claim_id: str, results: Path, gpu: str = "A100") -> str:
+    """What the paper's own numbers would take, as recorded plans say; empty if there is none of the claim."""
+    from interp.core.plan import recorded
+    from interp.cost.estimate import Estimate
+    from interp.cost.gpus import find_gpu
+
+    found = recorded(claim_id, results).get("paper")
+    if found is None:
+        return ""
+    lines = [f"- {line}" for line in Estimate.read(found).lines(find_gpu(gpu))]
+    what = "Estimated from items cut short (`cotlens claims plan`), not run:"
+    return "\n".join(["", "## What the paper's own numbers would take", "", what, "", *lines, ""])
 
 
 def _table(verdicts: Sequence[Verdict]) -> list[str]:
@@ -151,13 +167,19 @@ def _units(units: Sequence[str]) -> str:
     return ", ".join(units) if len(units) <= 12 else f"{len(units)}, from {units[0]} to {units[-1]}"
 
 
+def _short(one: "Published") -> str:
+    claim = load_claims().get(one.record.claim)
+    return claim.shortfall(one.record.judgement.conclusion) if claim else ""
+
+
 def ledger_table(found: Sequence["Published"], link: str = "") -> str:
     """One line for each claim: conclusion, scale, status and finding."""
     lines = ["| claim | conclusion | finding |", "|---|---|---|"]
     for one in found:
         page = f"{link}{one.record.claim}/README.md"
         judgement = one.record.judgement
-        concluded = f"{judgement.conclusion} ({judgement.counts}); {one.record.status}"
+        less = ", less than the sentence" if _short(one) else ""
+        concluded = f"{judgement.conclusion}{less} ({judgement.counts}); {one.record.status}"
         lines.append(f"| [`{one.record.claim}`]({page}) | {concluded} | {_cell(judgement.finding)} |")
     return "\n".join(lines)
 
@@ -175,6 +197,9 @@ def paper_lines(found: Sequence["Published"], link: str = "") -> str:
         name = f"[{paper}]({link}{paper}/README.md)" if of_paper else paper
         cells = [name, len(of_paper) + len(missing), *(counts[c] for c in CONCLUSIONS), len(missing), sure]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
+    short = [f"[{one.record.claim}]({link}{one.record.claim}/README.md)" for one in found if _short(one)]
+    if short:
+        lines += ["", f"Less than the sentence that they quote, as their pages say: {', '.join(short)}."]
     return "\n".join(lines)
 
 

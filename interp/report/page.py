@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from interp.core.claim import load_claims
 from interp.core.protocol import RESULTS
+from interp.core.runs import check_file
 from interp.report.board import MARKS, PART_MARKS, ClaimCard, cards, counted, counts_line, papers
 from interp.report.pack import script_json
 from interp.report.pretrained import pretrained_data
@@ -33,8 +34,7 @@ def write_report(directories: Sequence[Path], out: Path, results: Path = RESULTS
 
     The error rates of the judges are those in a severity.json of `directories`, or of `results`.
     """
-    if out.is_dir():
-        raise ValueError(f"{out} is a directory; --out needs a file name such as {out / 'report.html'}")
+    check_file(out, ".html", "--out")
     page = build(directories, results)
     write_text(out, page)
     return len(page.encode())
@@ -62,6 +62,7 @@ def build(directories: Sequence[Path], results: Path = RESULTS) -> str:
         has_toy=bool(data["toy"]),
         has_traces=bool(data["traces"]),
         measurements=_measurements(runs),
+        board_first=any(card.run for card in found) or not any(data.values()),
         data=Markup(script_json(data)),
         plotly=_compressed(plotly),
         script=Markup(script),

@@ -100,6 +100,7 @@ def _data_set(label: str, table: pd.DataFrame, tokens: pd.DataFrame | None) -> d
     return {
         "name": visible(label),
         "layers": n_layers,
+        "attending": [int(layer) for layer in sorted(table["layer"].unique())],  # a hybrid has others between them
         "heads": n_heads,
         "conditions": [visible(name) for name in conditions],
         "metrics": [_menu(name, known[name]) for name in metrics],

@@ -22,6 +22,7 @@ from interp.core.reproduce import command
 from interp.core.severity import Severity
 from probes import rows
 from probes.base.atomic import read_json
+from probes.base.seal import opened_object
 from probes.parts import PARTS, has_parts, head_means, read_parts
 
 TRACE_SUMMARY, PASSAGES = "trace.json", "passages.jsonl"
@@ -196,6 +197,7 @@ def _record(directory: Path) -> dict[str, Any]:
             found = read_json(file)
             if not isinstance(found, dict) or not isinstance(found.get("config", {}), dict):
                 raise TypeError("it holds no object")
+            found = opened_object(found)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{file} is damaged: {error}") from error
         return found if "config" in found else {"config": found}
@@ -226,10 +228,7 @@ def _tokens(directory: Path) -> pd.DataFrame | None:
 
 
 def _token_table(file: Path) -> pd.DataFrame:
-    try:
-        found = pd.read_parquet(file, page_checksum_verification=True)
-    except Exception as error:  # see `probes.rows.read`
-        raise ValueError(f"{file} is not a readable table of tokens: {error}") from error
+    found = rows.read_table(file)
     missing = [name for name in TOKEN_COLUMNS if name not in found.columns]
     if missing:
         raise ValueError(f"{file} has no column {missing}; a table of tokens has {list(TOKEN_COLUMNS)}")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from interp.core.claim import Claim, citation, load_claims
 from interp.core.published import Published, all_published
-from interp.report.ledger_pages import declared_page, ledger_table, paper_lines
+from interp.report.board import PART_MARKS
+from interp.report.ledger_pages import MARKS, declared_page, ledger_table, paper_lines, planned
 
 ABOUT = """# Claims
 
@@ -23,7 +24,7 @@ def claim_pages(results: Path) -> dict[str, str]:
     claims = {claim.id: claim for claim in load_claims().values() if _ours(claim)}
     pages = {"claims/index.md": ABOUT + _as_pages(paper_lines(list(found.values()))) + "\n"}
     for claim_id, claim in sorted(claims.items()):
-        pages[f"claims/{claim_id}/index.md"] = _claim_page(claim, found.get(claim_id))
+        pages[f"claims/{claim_id}/index.md"] = _claim_page(claim, found.get(claim_id)) + planned(claim_id, results)
     for paper in papers(results):
         of_paper = [claims[claim_id] for claim_id in sorted(claims) if claim_id.startswith(f"{paper}/")]
         pages[f"claims/{paper}/index.md"] = _paper_page(paper, of_paper, found)
@@ -62,7 +63,7 @@ def _ours(claim: Claim) -> bool:
 def _claim_page(claim: Claim, found: Published | None) -> str:
     if found is None:
         return declared_page(claim)
-    text = (found.directory / "README.md").read_text(encoding="utf-8")
+    text = _marked((found.directory / "README.md").read_text(encoding="utf-8"))
     vectors = [file.name for file in sorted((found.directory / "figures").glob("*.svg"))]
     taken = ", ".join(f"[{name}](figures/{name})" for name in vectors)
     return f"{text}\nFigures as SVG: {taken}. Rows: `results/{claim.id}/rows.parquet`.\n"
@@ -77,6 +78,14 @@ def _paper_page(paper: str, claims: Sequence[Claim], found: dict[str, Published]
         lines += ["Declared, not run yet:", ""]
         lines += [f"- [`{claim.id}`](../{claim.id}/index.md): {claim.sentence}" for claim in waiting]
     return "\n".join([*lines, ""])
+
+
+def _marked(text: str) -> str:
+    """Outcomes by the report's signs, which every font has; the emoji of `results/` are pictures of some systems."""
+    for outcome, emoji in MARKS.items():
+        sign = f'<span class="outcome {outcome.replace(" ", "-")}" title="{outcome}">{PART_MARKS[outcome]}</span>'
+        text = text.replace(f"| {emoji} |", f"| {sign} |").replace(f"- {emoji} ", f"- {sign} ")
+    return text
 
 
 def _as_pages(text: str) -> str:

@@ -5,9 +5,10 @@
 The braces are those of a claim's `finding`: {part}, {part.low}, {part.n}, {part.outcome}, with a format, such as
 {part.estimate:.0%}. `python -m interp.site.numbers` fills in every page of docs/ anew; a test looks whether that has
 been done, and the site is always built with the present numbers. Words cannot be filled in: a page says which
-outcomes its sentences rest on, and is refused when one has changed (spaces as underscores):
+outcomes its sentences rest on, and is refused when one has changed (spaces as underscores); `status` is whether the
+claim was declared before:
 
-    <!-- rests on wen2024/fig6-gsm8k published=supported sentence=refuted -->
+    <!-- rests on wen2024/fig6-gsm8k published=supported sentence=refuted status=confirmatory -->
 """
 
 import re
@@ -26,16 +27,17 @@ RESTS = re.compile(r"<!-- rests on (?P<claim>\S+) (?P<outcomes>[a-z0-9_= ]+) -->
 
 def with_numbers(text: str, results: Path = RESULTS) -> str:
     """`text` with every marked number as it is published now; an unknown claim or part is a ValueError."""
-    verdicts = cache(lambda claim: read_published(claim, results).record.judgement.verdicts)
+    record = cache(lambda claim: read_published(claim, results).record)
     for match in RESTS.finditer(text):
-        found = {v.key: v.outcome.replace(" ", "_") for v in verdicts(match["claim"])}
+        judged = record(match["claim"])
+        found = {v.key: v.outcome.replace(" ", "_") for v in judged.judgement.verdicts} | {"status": judged.status}
         for key, outcome in (pair.split("=") for pair in match["outcomes"].split()):
             if found.get(key) != outcome:
                 raise ValueError(
-                    f"a page rests on {match['claim']}, part {key}, being {outcome}; it is {found.get(key)}: "
+                    f"a page rests on {match['claim']}, {key} being {outcome}; it is {found.get(key)}: "
                     "write its sentences anew"
                 )
-    return NUMBER.sub(_filling(verdicts), text)
+    return NUMBER.sub(_filling(lambda claim: record(claim).judgement.verdicts), text)
 
 
 def without_marks(text: str) -> str:
@@ -57,7 +59,7 @@ def main(docs: Path = Path("docs"), results: Path = RESULTS) -> list[Path]:
     for page in sorted(docs.rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         if (fresh := with_numbers(text, results)) != text:
-            page.write_text(fresh, encoding="utf-8")
+            page.write_text(fresh, encoding="utf-8", newline="\n")
             changed.append(page)
     return changed
 

@@ -4,16 +4,17 @@ import contextlib
 import importlib
 import io
 import os
+import re
 from collections.abc import Iterator, Mapping
 from inspect import isclass, isfunction
 from unittest import mock
 
 from interp.cli import COMMANDS, USAGE, main
+from interp.commands import claims
 from interp.report.ledger_card import COLUMNS as MEANINGS
 from probes.base.lazy import EXPORTS
 
 PACKAGES = ("probes", "toy_models", "hf_analysis", "interp")
-CLAIMS = ("list", "show", "run", "judge", "declare", "severity")
 WIDTH = "100"
 COMMAND_LINE = (
     "What `cotlens COMMAND --help` prints. Exit status: 0 done, whatever the verdicts; 2 bad input, told in one "
@@ -62,7 +63,7 @@ def cli_page() -> str:
     for name, summary in COMMANDS.items():
         lines += [f"## cotlens {name}", "", f"{summary[0].upper()}{summary[1:]}.", "", *_fenced(help_of(name))]
         if name == "claims":
-            for part in CLAIMS:
+            for part in re.findall(r"(?m)^(?:usage:|      ) cotlens claims (\w+)", claims.USAGE):
                 lines += [f"### cotlens claims {part}", "", *_fenced(help_of("claims", part))]
     return "\n".join(lines)
 
@@ -99,7 +100,8 @@ def hooks_page() -> str:
         by_names.setdefault(tuple(shapes), []).append((f"{task}, {model}", summary, shapes))
     for same in by_names.values():
         heads = [f"`{name}`" for name, _, _ in same]
-        lines += [f"## {' · '.join(heads)}", "", f"{same[0][1][0].upper()}{same[0][1][1:]}.", ""]
+        lines += [f"## {' · '.join(heads)}", ""]
+        lines += [f"- {head}: {summary}." for head, (_, summary, _) in zip(heads, same)] + [""]
         lines += [f"| hook point | shape ({same[0][0]}) |", "|---|---|"]
         lines += [f"| `{name}` | {' × '.join(map(str, shape))} |" for name, shape in same[0][2].items()]
         lines.append("")

@@ -35,7 +35,7 @@ def write_file(path: Path, write: Callable[[Path], Any]) -> None:
     with replacing(path) as temporary:
         try:
             write(temporary)
-        except (OSError, ValueError):
+        except (OSError, ValueError, MemoryError):
             raise
         except Exception as error:  # a library's own error, such as safetensors' on a full disk
             raise OSError(f"{path} could not be written: {error}") from error

@@ -12,9 +12,12 @@ from typing import Any
 
 from probes.base.atomic import read_json, write_json
 from probes.base.lock import LOCK
+from probes.base.seal import opened_object, sealed_object
 
 RECORD = "config.json"
 """Where the identity stands in a run's own directory."""
+DECIDING = ("cotlens", "torch", "transformers")
+"""Packages whose versions decide values, or their last digits: rows of two versions are not mixed."""
 
 
 def check_directory(
@@ -58,18 +61,23 @@ def admit(
     if file.exists():
         require_same(directory, identity, {**(earlier or {}), **read_identity(file)})
     else:
-        write_json(file, {"config": dict(identity), **beside()})
+        write_json(file, sealed_object({"config": dict(identity), **beside()}))
 
 
 def read_identity(file: Path) -> dict[str, Any]:
     """The identity in a record; a ValueError names a file that is damaged."""
+    return read_record(file)["config"]
+
+
+def read_record(file: Path) -> dict[str, Any]:
+    """The identity as `config`, and what stands beside it; a ValueError names a file that is damaged."""
     try:
         found = read_json(file)
         if not isinstance(found, dict) or not isinstance(found.get("config"), dict):
             raise ValueError("it holds no configuration")
+        return opened_object(found)
     except ValueError as error:
         raise ValueError(f"{file} is damaged: {error}; choose another directory") from error
-    return found["config"]
 
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:
@@ -81,6 +89,17 @@ def versions(packages: Iterable[str]) -> dict[str, str | None]:
         except metadata.PackageNotFoundError:
             found[name] = None
     return found
+
+
+def require_same_versions(place: Path, found: Mapping[str, str | None]) -> None:
+    """A ValueError if other versions began what goes on in `place`; those that were not told are believed."""
+    known = {name: version for name, version in versions(DECIDING).items() if name in found}
+    changes = [f"{name} {found[name]} there, {known[name]} here" for name in known if known[name] != found[name]]
+    if changes:
+        raise ValueError(
+            f"{place} was begun by other versions ({'; '.join(changes)}), whose rows are not mixed; "
+            "choose another directory, or install those"
+        )
 
 
 def require_same(place: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import shutil
 import struct
 
 import gguf
@@ -11,9 +12,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from hf_analysis.attention.recorder import record
 from hf_analysis.models.headers import require_sound_directory, require_sound_gguf
 from hf_analysis.models.loading import load_model
 from tests.fuzz.cases import damages, refused_in_one_line
+from tests.tiers import slow_but
 
 
 @pytest.fixture
@@ -93,3 +96,71 @@ def test_a_configuration_that_asks_for_endless_layers_is_refused_at_once(small_d
     (small_directory / "config.json").write_text(text)
     with pytest.raises(ValueError, match=r"cannot be loaded \(.*config\.json says num_hidden_layers .* 1 tensors"):
         load_model(str(small_directory))
+
+
+@pytest.fixture
+def whole_gguf(tmp_path):
+    """A model that loads: one layer, 16 numbers wide, with a tokenizer of bytes."""
+    path, width, draws = tmp_path / "whole.gguf", 16, np.random.default_rng(0)
+    words = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256)), "\u2581a", "\u2581b", "a", "b"]
+    writer = gguf.GGUFWriter(path, "llama")
+    sizes = {"context_length": 64, "embedding_length": width, "block_count": 1, "feed_forward_length": 32}
+    for name, value in {**sizes, "head_count": 2, "head_count_kv": 2, "rope_dimension_count": 8}.items():
+        getattr(writer, f"add_{name}")(value)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(len(words))
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(words)
+    writer.add_token_scores([0.0] * len(words))
+    writer.add_token_types([2, 3, 3, *[6] * 256, 1, 1, 1, 1])
+    for name, token in (("unk", 0), ("bos", 1), ("eos", 2)):
+        getattr(writer, f"add_{name}_token_id")(token)
+    shapes = {"token_embd": (len(words), width), "output": (len(words), width), "output_norm": (width,)}
+    shapes |= {f"blk.0.attn_{name}": (width, width) for name in ("q", "k", "v", "output")}
+    shapes |= {"blk.0.ffn_gate": (32, width), "blk.0.ffn_up": (32, width), "blk.0.ffn_down": (width, 32)}
+    shapes |= {"blk.0.attn_norm": (width,), "blk.0.ffn_norm": (width,)}
+    for name, shape in shapes.items():
+        writer.add_tensor(f"{name}.weight", draws.standard_normal(shape).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.mark.parametrize("n", slow_but([25], [25, 400]))
+def test_a_damaged_gguf_file_is_refused_or_measured(whole_gguf, cases, n, capfd):
+    """What the check of its header lets pass is loaded: transformers and gguf read it then, whatever it says."""
+
+    def measured() -> None:
+        loaded = load_model(str(whole_gguf), device="cpu")
+        record(loaded, loaded.encode("a b a"))
+
+    measured()
+    data = whole_gguf.read_bytes()
+    header = data[: len(data) // 8]
+    for i, (anywhere, first) in enumerate(zip(damages(data, n), damages(header, n))):
+        cases()
+        whole_gguf.write_bytes(anywhere if i % 2 else first + data[len(header) :])
+        refused_in_one_line(measured)
+
+
+SIZES = (10**9, -1, 0, 2**63, 10**40, 1e300, None, "x", [], True)
+
+
+@pytest.mark.parametrize("value", slow_but([], SIZES), ids=lambda value: f"{value!r:.12}")
+def test_any_entry_of_a_configuration_may_be_wrong(tiny_model, tmp_path, cases, value, capfd):
+    """One entry after the other, in a model that loads: refused by name, or measured as if nothing were wrong."""
+    path = tmp_path / "model"
+    shutil.copytree(tiny_model, path)
+    config = json.loads((path / "config.json").read_text())
+
+    def measured() -> None:
+        record(load_model(str(path), device="cpu"), [1, 2, 3])
+
+    for name in config:
+        cases()
+        (path / "config.json").write_text(json.dumps({**config, name: value}))
+        refused_in_one_line(measured)
+    (path / "config.json").write_text(json.dumps(config))
+    measured()

@@ -195,6 +195,9 @@ def test_a_gated_model_and_dataset_open_to_a_token(client, tmp_path):
     written = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert written
     assert not any(TOKEN.encode() in path.read_bytes() for path in written)
+    done = entropy(client, "school/tiny", "faulty/granted:main", tmp_path / "refused", "--limit", "1")
+    assert done["status"] == 0, done["output"]  # datasets takes its cached copy when the hub refuses
+    assert "latest cached version" in done["output"]
 
 
 def test_a_line_that_is_cut_once_is_taken_up_where_it_ended(served, client, tmp_path):

@@ -252,6 +252,11 @@ def test_claims_list_prints_and_writes_json(tmp_path, capsys):
     listed = {claim["id"]: claim for claim in json.loads((tmp_path / "claims.json").read_text())}
     assert {"wen2024/fig2", "wen2024/fig3b"} <= set(listed)
     assert all(name in text and claim["sentence"] in text for name, claim in listed.items())
+    short = {name for name, claim in listed.items() if claim["falls_short"]}
+    marked = {line.split()[0] for line in text.splitlines() if "reproduced*, " in line}
+    assert short == marked
+    assert "wen2024/fig2" in short
+    assert "* less than the sentence says" in text
 
 
 @pytest.mark.usefixtures("drawn")
@@ -275,7 +280,7 @@ def test_claims_run_record_list_show_and_judge(tmp_path, capsys):
     assert main(["claims", "show", "wen2024/fig2", *results]) == 0
     assert "not run" in capsys.readouterr().out
     assert main(["claims", "judge", "all", *results]) == 0
-    assert "1 claims judged" in capsys.readouterr().out
+    assert "1 claim judged" in capsys.readouterr().out
 
 
 def test_results_that_are_not_there_or_damaged_are_one_line(tmp_path, capsys):
@@ -319,13 +324,15 @@ def test_an_unknown_option_is_said_once(capsys):
     assert refused(capsys, ["claims", "run", "--offlin"]).count("Unrecognized options") == 1
 
 
-def test_what_an_interrupt_breaks_on_its_way_is_an_interrupt(monkeypatch, capsys):
+@pytest.mark.parametrize("broken", [RuntimeError("a pool that had only half begun"), AssertionError("a process")])
+@pytest.mark.parametrize(("command", "remedy"), [("doctor", ""), ("demo", "; the same command goes on")])
+def test_what_an_interrupt_breaks_on_its_way_is_an_interrupt(broken, monkeypatch, capsys, command, remedy):
     def interrupted(_):
         try:
             raise KeyboardInterrupt
         finally:
-            raise RuntimeError("a pool that had only half begun")
+            raise broken
 
-    monkeypatch.setattr("interp.commands.doctor.main", interrupted)
-    assert main(["doctor"]) == 130
-    assert capsys.readouterr().err == "cotlens: interrupted; the same command with --resume goes on\n"
+    monkeypatch.setattr(f"interp.commands.{command}.main", interrupted)
+    assert main([command]) == 130
+    assert capsys.readouterr().err == f"cotlens: interrupted{remedy}\n"

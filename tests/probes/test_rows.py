@@ -2,14 +2,19 @@
 
 import math
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probes import rows
+from probes.base.seal import MARK
 
 COMMON = {"run": "r", "condition": "cot", "unit": "7", "metric": "min"}
 
@@ -99,12 +104,13 @@ def test_a_truncated_file_is_named_whatever_its_length(tmp_path):
             rows.read(path)
 
 
-def test_a_flipped_bit_is_noticed(tmp_path):
-    """Without checksums a third of them would be other numbers."""
+def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):
+    """Without any checksum a third would be other numbers; with those of pages, still other facts beside the rows."""
     path, expected = tmp_path / "rows", some_rows()
+    expected.attrs = {"passages": ["Tom has 3 apples and buys 4 more. " * 40]}
     rows.write(path, expected)
     data, places = path.read_bytes(), random.Random(0)
-    for _ in range(300):
+    for _ in range(1000):
         changed = bytearray(data)
         changed[places.randrange(len(data))] ^= 1 << places.randrange(8)
         path.write_bytes(changed)
@@ -114,6 +120,39 @@ def test_a_flipped_bit_is_noticed(tmp_path):
             assert str(path) in str(error)  # noqa: PT017
         else:
             pd.testing.assert_frame_equal(found, expected, check_exact=True)
+            assert found.attrs == expected.attrs
+
+
+def test_any_program_reads_the_file_and_a_file_of_any_program_is_read(tmp_path):
+    sealed, plain = tmp_path / "sealed", tmp_path / "plain"
+    text = f"the mark itself: {MARK[1:].decode()}" + "0" * 64
+    table = rows.concat([some_rows(), rows.table(**{**COMMON, "unit": text}, value=1.0)])
+    table.attrs = {"passages": [text]}
+    rows.write(sealed, table)
+    table.to_parquet(plain, index=False)
+    for found in (pd.read_parquet(sealed), pq.read_table(sealed).to_pandas(), rows.read(sealed), rows.read(plain)):
+        pd.testing.assert_frame_equal(found, table, check_exact=True)
+        assert found.attrs == table.attrs
+
+
+READ = """
+import resource, sys
+from pathlib import Path
+from probes import rows
+
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + (4 << 20)  # less than the stack of a thread
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+print(len(rows.read(Path(sys.argv[1]))))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells how much memory a process has")
+def test_rows_are_read_where_no_thread_can_be_started(tmp_path):
+    """pyarrow would wait for its threads for ever."""
+    rows.write(tmp_path / "rows", some_rows())
+    command = [sys.executable, "-c", READ, str(tmp_path / "rows")]
+    assert subprocess.check_output(command, text=True, timeout=300) == "2\n"
 
 
 def test_other_files_are_named(tmp_path):

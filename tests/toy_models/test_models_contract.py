@@ -49,6 +49,12 @@ MODELS = {
     "SimplifiedBlock": (simplified_block, PARITY),
     "PositionAttention": (lambda: PositionAttention(Forest.of([TREE]), link="cosine"), TREE),
     "ClauseDecoder": (lambda: clause_decoder(replace(STANDARD, d_token=4, d_mlp=8), LEGO, seed=0), LEGO),
+    "ClauseDecoder with positions": (
+        lambda: clause_decoder(
+            replace(STANDARD, d_token=4, d_mlp=8, positions="learned", n_ctx=LEGO.n_ctx), LEGO, seed=0
+        ),
+        LEGO,
+    ),
     "bare ClauseDecoder": (lambda: clause_decoder(replace(THEORY, d_token=4, d_mlp=8), LEGO, seed=0), LEGO),
     "LegoTheory": (lambda: LegoTheory(LEGO.d_vocab, LegoTheoryConfig(m=2), generator()), LEGO),
     "IncontextAttention": (lambda: IncontextAttention(INCONTEXT.d_x, INCONTEXT.n_steps), INCONTEXT),

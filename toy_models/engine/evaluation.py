@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from probes.attention.entropy import reduced, with_two_keys
 from probes.attention.row import RowsOfPattern
 from probes.attention.statistics import find_metric
-from probes.hooked.points import Hooked, visible_keys
+from probes.hooked.points import Hooked, pattern_name, visible_keys
 from toy_models.engine.forward import Forward
 from toy_models.engine.sparse_step import SparseForward, why_not_sparse
 from toy_models.task import Batch
@@ -25,6 +25,8 @@ CHUNK = 256
 @torch.no_grad()
 def teacher_forced_logits(forward: Forward, batch: Batch) -> Float[Tensor, "batch supervised vocab"]:
     """Logits at the supervised positions, every earlier token being the true one."""
+    if isinstance(forward, SparseForward) and forward.n_layers == 1:
+        return forward(batch.inputs, batch.supervised)  # in parts of its own, which share its tables
     return torch.cat([forward(part.inputs, part.supervised) for part in chunks(batch)])
 
 
@@ -55,14 +57,16 @@ def exact_match(predictions: Int[Tensor, "batch supervised"], batch: Batch) -> f
 
 @torch.no_grad()
 def attention_patterns(
-    model: Hooked, inputs: Shaped[Tensor, "batch pos *features"]
+    model: Hooked, inputs: Shaped[Tensor, "batch pos *features"], sparse: SparseForward | None = None
 ) -> Float[Tensor, "layer batch head query key"]:
-    """`hook_pattern` of every layer; for one layer read from the sparse step's table, which is the same."""
+    """`hook_pattern` of every layer: by the sparse step if that is given or nothing is hooked, which is the same."""
     hooked = any(point.fwd_hooks for point in model.hook_dict.values())
-    n_layers = len(cast(nn.ModuleList, model.blocks))
-    if n_layers == 1 and not hooked and why_not_sparse(model, inputs.shape[1]) is None:
-        return SparseForward(cast("TransformerBridge", model)).first_pattern(inputs)[None]
-    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers)]
+    if sparse is None and not hooked and why_not_sparse(model, inputs.shape[1]) is None:
+        sparse = SparseForward(cast("TransformerBridge", model))
+    if sparse is not None:
+        at_once = len(inputs) if sparse.n_layers == 1 else CHUNK
+        return torch.cat([sparse.patterns(rows) for rows in inputs.split(at_once)], dim=1)
+    names = [pattern_name(layer) for layer in range(len(cast(nn.ModuleList, model.blocks)))]
     parts = []
     for rows in inputs.split(CHUNK):
         _, cache = model.run_with_cache(rows, names_filter=names)
@@ -71,10 +75,13 @@ def attention_patterns(
 
 
 def head_entropies(
-    model: Hooked, inputs: Shaped[Tensor, "batch pos *features"], causal: bool = True
+    model: Hooked,
+    inputs: Shaped[Tensor, "batch pos *features"],
+    causal: bool = True,
+    sparse: SparseForward | None = None,
 ) -> Float[Tensor, "layer head"]:
     """Normalised attention entropy of each head: the minimum over positions, averaged over inputs (eq. 1)."""
-    return head_metrics(model, inputs, ["min"], causal)["min"]
+    return head_metrics(model, inputs, ["min"], causal, sparse)["min"]
 
 
 def head_metrics(
@@ -82,11 +89,13 @@ def head_metrics(
     inputs: Shaped[Tensor, "batch pos *features"],
     metrics: Sequence[str],
     causal: bool = True,
+    sparse: SparseForward | None = None,
 ) -> dict[str, Float[Tensor, "layer head"]]:
     """Any metrics of `probes.attention.statistics` for each head: over the positions that see at least two keys,
-    averaged over inputs. Without `causal`, every position sees all, unless the model says otherwise."""
+    averaged over inputs. Without `causal`, every position sees all, unless the model says otherwise. `sparse` is the
+    model's sparse step, if there is one already."""
     found = [find_metric(name) for name in metrics]
-    patterns = attention_patterns(model, inputs)
+    patterns = attention_patterns(model, inputs, sparse)
     visible = visible_keys(model, inputs.shape[1], causal, inputs.device)
     rows = RowsOfPattern(patterns, visible)
     by_statistic = {metric.statistic.name: metric.statistic.of(rows) for metric in found}

@@ -30,7 +30,8 @@ class Recipe:
     summary: str
     """The model and its training in one line."""
     options: type
-    """A frozen dataclass whose fields are dataclasses of options, all with defaults."""
+    """A frozen dataclass whose fields are dataclasses of options, all with defaults; `unsaid`, if it has one, are
+    those among them (field, name) that do not decide what is trained."""
     seed: Callable[[Any], int]
     """The seed among the options."""
     fresh: Callable[[Any, Any, int], Hooked]
@@ -86,6 +87,8 @@ def find_recipe(task: str, model: str = "") -> Recipe:
 def identity(task: Task, recipe: Recipe, options: Any) -> dict[str, Any]:
     """What decides a run: task and parameters, model and every option, as plain values."""
     parts = {field.name: asdict(getattr(options, field.name)) for field in fields(recipe.options)}
+    for part, name in getattr(options, "unsaid", ()):
+        del parts[part][name]
     return {"task": task.name, "parameters": asdict(task), "model": recipe.model, **parts}  # pyright: ignore
 
 

@@ -16,7 +16,6 @@ forward to rounding (tests/toy_models/engine/test_sparse_step.py). What is saved
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -25,6 +24,9 @@ from einops import rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from toy_models.engine.states import States, all_states, distinct_prefixes
+from toy_models.engine.step_tables import Affine, Block, Mixing, Slots
+
 if TYPE_CHECKING:
     from transformer_lens.model_bridge import TransformerBridge
 
@@ -32,11 +34,10 @@ Keep = Sequence[Float[Tensor, "batch head _ key"]]
 """Attention dropout: for each layer a factor on every attention weight. In the last layer the queries are
 the supervised positions only, because no other query of that layer reaches the loss."""
 
-Affine = tuple[Tensor, Tensor]
-"""Weight and bias, of a linear map or of a LayerNorm."""
-
 MAX_SLOTS = 2048
 """With more slots (head x position x token) than this, attention over slots costs more than it saves."""
+AT_ONCE = 512
+"""States of one layer that an evaluation computes at a time: what lies between matrix products stays in cache."""
 
 
 def why_not_sparse(model: torch.nn.Module, n_pos: int) -> str | None:
@@ -68,30 +69,6 @@ def why_not_sparse(model: torch.nn.Module, n_pos: int) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Block:
-    """One block's parameters."""
-
-    ln1: Affine
-    q: Affine
-    k: Affine
-    v: Affine
-    o: Affine
-    ln2: Affine
-    mlp_in: Affine
-    mlp_out: Affine
-
-
-@dataclass(frozen=True)
-class _States:
-    """Which states are computed: state s is that of sequence `row[s]` at position `pos[s]`."""
-
-    row: Int[Tensor, "state"]
-    pos: Int[Tensor, "state"]
-    index: Int[Tensor, "batch pos"]
-    """Which state each sequence has at each position."""
-
-
 class SparseForward:
     """Logits at the supervised positions of a native TransformerLens decoder."""
 
@@ -113,9 +90,10 @@ class SparseForward:
         self._ln_final = affine("ln_final")
         parts = ("ln1", "attn.q", "attn.k", "attn.v", "attn.o", "ln2", "mlp.in", "mlp.out")
         self._blocks = [
-            _Block(*(affine(f"blocks.{layer}.{part}") for part in parts))
+            Block(*(affine(f"blocks.{layer}.{part}") for part in parts))
             for layer in range(cast(int, model.cfg.n_layers))
         ]
+        self.n_layers = len(self._blocks)
 
     def __call__(
         self,
@@ -126,12 +104,12 @@ class SparseForward:
         """The logits of `inputs` at `positions`."""
         keeps = keep if keep is not None else [None] * len(self._blocks)
         if len(self._blocks) == 1:
-            resid = self._first_block(inputs, _all_states(inputs, positions), keeps[0])
+            resid = self._only_block(inputs, positions, keeps[0])
         else:
             # Dropout gives equal prefixes different states.
             everywhere = torch.arange(inputs.shape[1], device=inputs.device)
-            states = _distinct_prefixes(inputs, self._d_vocab) if keep is None else _all_states(inputs, everywhere)
-            resid = self._first_block(inputs, states, keeps[0])
+            states = distinct_prefixes(inputs, self._d_vocab) if keep is None else all_states(inputs, everywhere)
+            resid = self._first_block(inputs, states, self._slots(inputs.shape[1], everywhere), keeps[0])
             for block, block_keep in zip(self._blocks[1:-1], keeps[1:-1]):
                 resid = self._middle_block(block, resid, states, block_keep)
             resid = self._last_block(self._blocks[-1], resid, states, positions, keeps[-1])
@@ -146,61 +124,92 @@ class SparseForward:
         normed = self._norm(self._token_rows(n_pos), self._blocks[0].ln1)
         table = self._scores(normed, normed, self._blocks[0])  # [query_slot head slot]
         slot = torch.arange(n_pos, device=inputs.device) * self._d_vocab + inputs
-        scores = table.transpose(0, 1)[:, slot[:, :, None], slot[:, None, :]].transpose(0, 1)
-        causal = torch.ones(n_pos, n_pos, dtype=torch.bool, device=inputs.device).tril()
-        return scores.masked_fill(~causal, -torch.inf).softmax(-1)
+        pair = slot[:, :, None] * table.shape[2] + slot[:, None, :]  # [batch query key]
+        by_head = table.transpose(0, 1).flatten(1).index_select(1, pair.flatten())
+        scores = by_head.view(-1, *pair.shape).transpose(0, 1)
+        return _causal_softmax(scores)
 
-    def _first_block(
-        self, inputs: Int[Tensor, "batch pos"], states: _States, keep: Tensor | None
-    ) -> Float[Tensor, "state d_model"]:
-        """The residual stream of `states` after the first block."""
+    def patterns(self, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer batch head query key"]:
+        """Every block's attention, `hook_pattern`; what follows the last attention is not computed."""
+        found = [self.first_pattern(inputs)]
+        if len(self._blocks) > 1:
+            everywhere = torch.arange(inputs.shape[1], device=inputs.device)
+            states = distinct_prefixes(inputs, self._d_vocab)
+            resid = self._first_block(inputs, states, self._slots(inputs.shape[1], everywhere), None)
+            for number, block in enumerate(self._blocks[1:], start=2):
+                normed = self._norm(resid, block.ln1)
+                q, k = (self._per_sequence(F.linear(normed, *p), states.index) for p in (block.q, block.k))
+                found.append(_causal_softmax(q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5))
+                if number < len(self._blocks):
+                    resid = self._middle_block(block, resid, states, None)
+        return torch.stack(found)
+
+    def _only_block(
+        self, inputs: Int[Tensor, "batch pos"], positions: Int[Tensor, "supervised"], keep: Tensor | None
+    ) -> Float[Tensor, "batch_supervised d_model"]:
+        """The residual stream after the only block; without gradients in parts that share its tables."""
+        slots = self._slots(inputs.shape[1], positions)
+        if torch.is_grad_enabled() or keep is not None:
+            return self._first_block(inputs, all_states(inputs, positions), slots, keep)
+        parts = inputs.split(max(AT_ONCE // len(positions), 1))
+        return torch.cat([self._first_block(part, all_states(part, positions), slots, None) for part in parts])
+
+    def _slots(self, n_pos: int, queries: Int[Tensor, "query"]) -> Slots:
+        """Scores and rows of the distinct tokens, for states at `queries`."""
         block = self._blocks[0]
-        queries, query = states.pos.unique(return_inverse=True)
-        rows = self._token_rows(inputs.shape[1])
+        rows = self._token_rows(n_pos)
         normed = self._norm(rows, block.ln1)
-        tokens = torch.arange(self._d_vocab, device=inputs.device)
+        tokens = torch.arange(self._d_vocab, device=rows.device)
         query_rows = (queries[:, None] * self._d_vocab + tokens).flatten()
-        own = F.one_hot(query * self._d_vocab + inputs[states.row, states.pos], len(query_rows)).to(rows.dtype)
-
-        present = F.one_hot(inputs, self._d_vocab).bool()[states.row]  # [state pos vocab]
-        if self._pattern is None:
-            table = self._scores(normed[query_rows], normed, block)
-            scores = rearrange(own @ table.flatten(1), "state (head slot) -> state head slot", head=self._n_heads)
-            causal = torch.arange(inputs.shape[1], device=inputs.device) <= states.pos[:, None]
-            visible = rearrange(present & causal[..., None], "state pos vocab -> state 1 (pos vocab)")
-            pattern = scores.masked_fill(~visible, -torch.inf).softmax(-1)
-        else:
-            given = rearrange(self._pattern[:, states.pos, : inputs.shape[1]], "head state pos -> state head pos 1")
-            pattern = (given * present[:, None]).flatten(2)
-        if keep is not None:
-            kept = keep[states.row, :, query]  # [state head pos]
-            pattern = pattern * repeat(kept, "state head pos -> state head (pos v)", v=self._d_vocab)
-
+        table = None if self._pattern is not None else self._scores(normed[query_rows], normed, block).flatten(1)
         o_weight, o_bias = block.o
         value = self._heads(F.linear(normed, *block.v))  # [slot head d]
         output = torch.einsum("shd,mhd->hsm", value, self._heads(o_weight))
-        coefficients = torch.cat([pattern.flatten(1), own], dim=-1)
         distinct = torch.cat([output.flatten(0, 1), rows[query_rows] + o_bias])
-        return self._mlp_of_mixture(block, coefficients, distinct)
+        return Slots(queries, table, Mixing(distinct, block))
+
+    def _first_block(
+        self, inputs: Int[Tensor, "batch pos"], states: States, slots: Slots, keep: Tensor | None
+    ) -> Float[Tensor, "state d_model"]:
+        """The residual stream of `states` after the first block."""
+        n_pos = inputs.shape[1]
+        own = F.one_hot(
+            states.query * self._d_vocab + inputs[states.row, states.pos], len(slots.queries) * self._d_vocab
+        ).to(slots.mixing.rows.dtype)
+        tokens = torch.arange(self._d_vocab, device=inputs.device)
+        absent = (inputs[:, :, None] != tokens).flatten(1)[states.row]  # [state slot]
+        if slots.table is not None:
+            scores = rearrange(own @ slots.table, "state (head slot) -> state head slot", head=self._n_heads)
+            later = torch.arange(n_pos, device=inputs.device) > slots.queries[:, None]
+            hidden = absent | later.repeat_interleave(self._d_vocab, dim=1)[states.query]
+            pattern = scores.masked_fill(hidden[:, None], -torch.inf).softmax(-1)
+        else:
+            assert self._pattern is not None
+            given = repeat(
+                self._pattern[:, states.pos, :n_pos], "head state pos -> state head (pos v)", v=self._d_vocab
+            )
+            pattern = given * ~absent[:, None]
+        if keep is not None:
+            kept = keep[states.row, :, states.query]  # [state head pos]
+            pattern = pattern * repeat(kept, "state head pos -> state head (pos v)", v=self._d_vocab)
+        coefficients = torch.cat([pattern.flatten(1), own], dim=-1)
+        return self._mlp_of_mixture(coefficients, slots.mixing)
 
     def _mlp_of_mixture(
-        self, block: _Block, coefficients: Float[Tensor, "state row"], rows: Float[Tensor, "row d_model"]
+        self, coefficients: Float[Tensor, "state row"], mixing: Mixing
     ) -> Float[Tensor, "state d_model"]:
         """h + MLP(LN(h)) for h = coefficients @ rows."""
-        resid = coefficients @ rows
-        if len(rows) >= rows.shape[1]:
-            return self._mlp(block, resid)
-        gain, shift = block.ln2
-        weight, bias = block.mlp_in
-        centred = rows - rows.mean(-1, keepdim=True)
-        squared_norm = ((coefficients @ (centred @ centred.T)) * coefficients).sum(-1, keepdim=True)
-        variance = squared_norm / rows.shape[1]
+        resid = coefficients @ mixing.rows
+        if len(mixing.rows) >= resid.shape[1]:
+            return self._mlp(mixing.block, resid)
+        squared_norm = ((coefficients @ mixing.gram) * coefficients).sum(-1, keepdim=True)
+        variance = squared_norm / resid.shape[1]
         scaled = coefficients * torch.rsqrt(variance + self._eps)
-        pre = torch.addmm(F.linear(shift, weight, bias), scaled, (centred * gain) @ weight.T)
-        return resid + F.linear(F.gelu(pre, approximate="tanh"), *block.mlp_out)
+        pre = torch.addmm(mixing.mlp_bias, scaled, mixing.mlp_rows)
+        return resid + F.linear(F.gelu(pre, approximate="tanh"), *mixing.block.mlp_out)
 
     def _middle_block(
-        self, block: _Block, resid: Float[Tensor, "state d_model"], states: _States, keep: Tensor | None
+        self, block: Block, resid: Float[Tensor, "state d_model"], states: States, keep: Tensor | None
     ) -> Float[Tensor, "state d_model"]:
         normed = self._norm(resid, block.ln1)
         q, k, v = (self._per_sequence(F.linear(normed, *p), states.index) for p in (block.q, block.k, block.v))
@@ -211,9 +220,9 @@ class SparseForward:
 
     def _last_block(
         self,
-        block: _Block,
+        block: Block,
         resid: Float[Tensor, "state d_model"],
-        states: _States,
+        states: States,
         positions: Int[Tensor, "supervised"],
         keep: Tensor | None,
     ) -> Float[Tensor, "batch_supervised d_model"]:
@@ -226,7 +235,7 @@ class SparseForward:
         mixed = _attend(q, k, v, causal, keep).flatten(0, 1)
         return self._mlp(block, resid.index_select(0, supervised.flatten()) + F.linear(mixed, *block.o))
 
-    def _mlp(self, block: _Block, resid: Float[Tensor, "state d_model"]) -> Float[Tensor, "state d_model"]:
+    def _mlp(self, block: Block, resid: Float[Tensor, "state d_model"]) -> Float[Tensor, "state d_model"]:
         pre = F.linear(self._norm(resid, block.ln2), *block.mlp_in)
         return resid + F.linear(F.gelu(pre, approximate="tanh"), *block.mlp_out)
 
@@ -237,7 +246,7 @@ class SparseForward:
         return (self._pos_embed[:n_pos, None] + self._embed).flatten(0, 1)
 
     def _scores(
-        self, queries: Float[Tensor, "query d_model"], keys: Float[Tensor, "slot d_model"], block: _Block
+        self, queries: Float[Tensor, "query d_model"], keys: Float[Tensor, "slot d_model"], block: Block
     ) -> Float[Tensor, "query head slot"]:
         q, k = self._heads(F.linear(queries, *block.q)), self._heads(F.linear(keys, *block.k))
         return torch.einsum("qhd,shd->qhs", q, k) / q.shape[-1] ** 0.5
@@ -267,28 +276,6 @@ def _attend(
     return rearrange(mixed, "batch head query d -> batch query (head d)")
 
 
-def _all_states(inputs: Int[Tensor, "batch pos"], positions: Int[Tensor, "chosen"]) -> _States:
-    """One state for each sequence and chosen position."""
-    index = torch.arange(len(inputs) * len(positions), device=inputs.device).view(len(inputs), -1)
-    row = torch.arange(len(inputs), device=inputs.device).repeat_interleave(len(positions))
-    return _States(row=row, pos=positions.repeat(len(inputs)), index=index)
-
-
-def _distinct_prefixes(inputs: Int[Tensor, "batch pos"], d_vocab: int) -> _States:
-    """One state for each prefix that occurs; positions that could not repeat are not searched."""
-    batch, n_pos = inputs.shape
-    n_shared = 0
-    while n_shared < n_pos and d_vocab ** (n_shared + 1) <= batch:
-        n_shared += 1
-    place = torch.arange(n_shared, device=inputs.device)
-    code = (inputs[:, :n_shared] * d_vocab**place).cumsum(-1) + place * d_vocab**n_shared
-    distinct, shared_index = code.unique(return_inverse=True)
-    occurrence = torch.arange(batch * n_shared, device=inputs.device)
-    first = torch.full_like(distinct, batch * n_shared)
-    first = first.scatter_reduce(0, shared_index.flatten(), occurrence, "amin")
-    rest = _all_states(inputs, torch.arange(n_shared, n_pos, device=inputs.device))
-    return _States(
-        row=torch.cat([first // max(n_shared, 1), rest.row]),
-        pos=torch.cat([first % max(n_shared, 1), rest.pos]),
-        index=torch.cat([shared_index.view(batch, n_shared), rest.index + len(distinct)], dim=1),
-    )
+def _causal_softmax(scores: Float[Tensor, "batch head pos pos"]) -> Float[Tensor, "batch head pos pos"]:
+    causal = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    return scores.masked_fill(~causal, -torch.inf).softmax(-1)

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from probes.hooked.points import Hooked
 from toy_models.engine.evaluation import exact_match, head_entropies, teacher_forced_logits
 from toy_models.engine.forward import Forward
+from toy_models.engine.sparse_step import SparseForward
 from toy_models.task import Batch, Task, is_causal
 
 AnyHooked = TypeVar("AnyHooked", bound=Hooked)
@@ -142,7 +143,8 @@ def evaluated(
     logits = teacher_forced_logits(forward, validation)
     predictions = logits.argmax(-1)
     loss = F.cross_entropy(logits.flatten(0, 1), validation.answers.flatten()).item()
-    entropies = head_entropies(model, validation.inputs[:entropy_inputs], is_causal(task))
+    sparse = forward if isinstance(forward, SparseForward) else None
+    entropies = head_entropies(model, validation.inputs[:entropy_inputs], is_causal(task), sparse)
     return Evaluation(
         samples=samples,
         accuracy=exact_match(predictions, validation),

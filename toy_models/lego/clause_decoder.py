@@ -1,9 +1,9 @@
-"""One causal layer over clauses of five tokens, without positions: the decoder of huang2025's experiments.
+"""One causal layer over clauses of five tokens: the decoder of huang2025's experiments.
 
-A clause is embedded as the concatenation of its tokens' embeddings, blanks as zero. One attention layer and one MLP
-lead to a head for each token of the next clause, over the tokens that can stand in its slot. Two variants are used
-(`STANDARD`, `THEORY`): a usual pre-LayerNorm block, and one as bare as the paper's section 3, in which attention
-averages clause embeddings and nothing goes round.
+A clause is embedded as the concatenation of its tokens' embeddings, blanks as zero, without positions unless they are
+asked for. One attention layer and one MLP lead to a head for each token of the next clause, over the tokens that can
+stand in its slot. Two variants are used (`STANDARD`, `THEORY`): a usual pre-LayerNorm block, and one as bare as the
+paper's section 3, in which attention averages clause embeddings and nothing goes round.
 
 Training needs the answers' rows alone, and generation one row at a time; so keys and values are separate from the
 rows that read them, and `forward` takes the queries that are wanted.
@@ -23,12 +23,13 @@ from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
 from probes.hooked.points import HookedConfig
+from toy_models.lego.places import LearnedPlaces, SinusoidalPlaces
 from toy_models.lego.task import BLANK, CLAUSE, Lego
 
 
 @dataclass(frozen=True)
 class ClauseDecoderConfig:
-    """One layer, NoPE, ReLU, PyTorch's initial matrices where nothing else is said."""
+    """One layer, ReLU, PyTorch's initial matrices where nothing else is said."""
 
     d_token: int = 32
     """Width of a token's embedding; a clause's is five times that."""
@@ -46,9 +47,13 @@ class ClauseDecoderConfig:
     """Standard deviation of the initial embeddings."""
     embeddings: Literal["learned", "orthonormal"] = "learned"
     """Learned, or fixed and orthogonal among the tokens of each slot, of the norm embed_std * sqrt(d_token)."""
+    positions: Literal["none", "learned", "sinusoidal"] = "none"
+    """NoPE; a learned vector for each place, drawn as tokens are; or fixed sines and cosines times embed_std."""
+    n_ctx: int = 321
+    """Places that have a learned vector, as many as the clauses of a sentence of length 160."""
 
     def __post_init__(self) -> None:
-        for name in ("d_token", "n_heads", "d_mlp"):
+        for name in ("d_token", "n_heads", "d_mlp", "n_ctx"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.d_model % self.n_heads:
@@ -175,6 +180,10 @@ class ClauseDecoder(HookedRootModule):
             self.embed.weight.mul_(config.embed_std)
         if config.embeddings == "orthonormal":
             self._fix_embeddings()
+        if config.positions != "none":  # last, so that the other weights are those of the same seed without it
+            kind = LearnedPlaces if config.positions == "learned" else SinusoidalPlaces
+            self.pos_embed = kind(config.n_ctx, config.d_model, config.embed_std)
+            self.hook_pos_embed = HookPoint()  # [batch pos d_model]
         self.setup()
         self.eval()
 
@@ -193,7 +202,7 @@ class ClauseDecoder(HookedRootModule):
 
     @property
     def cfg(self) -> HookedConfig:
-        """The decoder's sizes by TransformerLens' names; without positions it reads any number of clauses."""
+        """The decoder's sizes by TransformerLens' names; without learned positions it reads any number of clauses."""
         config = self.config
         return HookedConfig(
             n_layers=1,
@@ -201,13 +210,19 @@ class ClauseDecoder(HookedRootModule):
             d_model=config.d_model,
             d_head=config.d_model // config.n_heads if config.values == "learned" else config.d_model,
             d_vocab=self.embed.num_embeddings,
-            n_ctx=None,
+            n_ctx=config.n_ctx if config.positions == "learned" else None,
             device=str(self.embed.weight.device),
         )
 
-    def embedded(self, clauses: Int[Tensor, "batch clause five"]) -> Float[Tensor, "batch clause d_model"]:
-        """The concatenated embeddings of each clause's tokens, which enter the block."""
-        return self.blocks[0].hook_resid_pre(self.hook_embed(self.embed(clauses).flatten(-2)))
+    def embedded(
+        self, clauses: Int[Tensor, "batch clause five"], first: int = 0
+    ) -> Float[Tensor, "batch clause d_model"]:
+        """The concatenated embeddings of each clause's tokens, which enter the block; they stand from `first` on."""
+        x = self.hook_embed(self.embed(clauses).flatten(-2))
+        if self.config.positions != "none":
+            places = torch.arange(first, first + clauses.shape[1], device=clauses.device)
+            x = x + self.hook_pos_embed(self.pos_embed(places).repeat(len(x), 1, 1))  # copies: hooks may write
+        return self.blocks[0].hook_resid_pre(x)
 
     def forward(
         self, clauses: Int[Tensor, "batch clause five"], queries: Int[Tensor, "query"] | None = None

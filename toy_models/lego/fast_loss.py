@@ -111,6 +111,10 @@ class FastLoss:
     """The next-clause loss of a clause decoder, for training: `backward` may be called once for each loss."""
 
     def __init__(self, model: ClauseDecoder) -> None:
+        if model.config.positions != "none":
+            raise ValueError(
+                f"tables of tokens know no places, got positions={model.config.positions!r}; train with tables=False"
+            )
         self.model, self.block = model, model.blocks[0]
         device, width = model.embed.weight.device, model.config.d_token
         self.first = torch.tensor([first for first, _ in model.slots], device=device)

@@ -36,8 +36,8 @@ class Rollout:
         keys, values = self.keys[:, :, : self.filled], self.values[:, :, : self.filled]
         visible = torch.ones(1, self.filled, dtype=torch.bool, device=keys.device)
         found = self.model.clauses(self.model.read(self.block(self.last, keys, values, visible)))
-        self.last = self.model.embedded(found)
         if self.filled < self.keys.shape[2]:
+            self.last = self.model.embedded(found, first=self.filled)
             key, value = self.block.attn.keys_values(self.block.ln1(self.last))
             self.keys[:, :, self.filled], self.values[:, :, self.filled] = key[:, :, 0], value[:, :, 0]
         self.filled += 1

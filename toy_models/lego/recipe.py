@@ -22,7 +22,7 @@ from toy_models.lego.clause_decoder import (
     slots,
 )
 from toy_models.lego.generation import generated
-from toy_models.lego.task import STATE, Lego
+from toy_models.lego.task import BLANK, CLAUSE, STATE, Lego
 from toy_models.lego.training import Stage, StageTrainer
 from toy_models.task import Batch
 
@@ -77,6 +77,12 @@ class StandardOptions:
     """The stages."""
     run: RunConfig = field(default_factory=RunConfig)
     """Seed, held-out inputs and stop rule."""
+
+    @property
+    def unsaid(self) -> tuple[tuple[str, str], ...]:
+        """Places that have no vector; a run without positions is that of versions which had none."""
+        places = {"none": ("positions", "n_ctx"), "sinusoidal": ("n_ctx",)}.get(self.decoder.positions, ())
+        return tuple(("decoder", name) for name in places)
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,9 @@ def _fresh(task: Lego, options: StandardOptions, seed: int) -> ClauseDecoder:
 
 
 def _start(task: Lego, options: StandardOptions, device: torch.device, variant: str) -> LoopRun:
-    model = moved(_fresh(task, options, options.run.seed), device)
+    fresh = _fresh(task, options, options.run.seed)
+    fresh.embedded(torch.full((1, task.n_ctx, CLAUSE), BLANK))  # refuses sentences with more places than positions
+    model = moved(fresh, device)
     stages = options.training.stages(task.length)
     loop = StagedLoop(model, task, stages, options.training.eval_every, stream(options.run.seed, "data"))
 
@@ -180,7 +188,7 @@ def _variant(name: str, summary: str, options: type[StandardOptions]) -> Recipe:
 VARIANTS = {
     recipe.model: register("lego", recipe)
     for recipe in (
-        _variant("decoder", "one pre-LayerNorm layer over clauses, NoPE; Adam in stages", StandardOptions),
+        _variant("decoder", "one pre-LayerNorm layer over clauses, NoPE by default; Adam in stages", StandardOptions),
         _variant("bare", "the same, as bare as the theory: identity values, nothing goes round it", BareOptions),
     )
 }

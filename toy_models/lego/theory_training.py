@@ -36,12 +36,17 @@ class Descent:
             raise ValueError(f"gradient descent needs a positive lr, updates and sentences, got {self}")
 
 
-def train_slot(model: LegoTheory, task: Lego, slot: int, descent: Descent, generator: torch.Generator) -> float:
-    """Stage 1 for one slot: W of that slot on one-step sentences; returns the loss of the last update, in nats."""
+def train_slot(
+    model: LegoTheory, task: Lego, slot: int, descent: Descent, generator: torch.Generator, bound: float = 0.0
+) -> float:
+    """Stage 1 for one slot: W of that slot on one-step sentences; returns the loss of the last update, in nats.
+
+    Ends before its last update if the running mean of the losses is at most `bound`.
+    """
     one_step = replace(task, length=1)
     weights = model.mlp.W.detach()[slot].requires_grad_()  # shares its storage with W
     lr = descent.lr * (task.n_variables if slot == ANSWERED else 1)
-    loss = torch.zeros((), device=weights.device)
+    loss, running = torch.zeros((), device=weights.device), float("inf")
     for _ in range(descent.n_updates):
         clauses = one_step.sample(descent.batch, generator).inputs.to(weights.device)
         uniform = torch.full((descent.batch, 2), 0.5, device=weights.device)
@@ -49,7 +54,14 @@ def train_slot(model: LegoTheory, task: Lego, slot: int, descent: Descent, gener
         (gradient,) = torch.autograd.grad(loss, weights)
         with torch.no_grad():
             weights.sub_(gradient, alpha=lr)
+        if bound > 0 and (running := _running_mean(running, loss.item())) <= bound:
+            break
     return loss.item()
+
+
+def _running_mean(before: float, loss: float, smoothing: float = 0.8) -> float:
+    """The mean of the losses of the last few updates; the past counts `smoothing` in it."""
+    return loss if before == float("inf") else smoothing * before + (1 - smoothing) * loss
 
 
 def state_loss(model: LegoTheory, clauses: Int[Tensor, "batch clause five"], answer: int) -> Float[Tensor, ""]:
@@ -85,15 +97,15 @@ def attention_updates(
 
 def self_train(
     model: LegoTheory, task: Lego, bound: float, descent: Descent, generator: torch.Generator,
-    teacher: LegoTheory | None, smoothing: float = 0.8,
+    teacher: LegoTheory | None,
 ) -> tuple[int, float]:  # fmt: skip
     """One stage of Algorithm 2: descends on Loss_5^{L,2} until it is at most `bound`; returns updates and loss.
 
-    The loss of an update is that of its batch; what is compared is a running mean; the past counts `smoothing` in it.
+    The loss of an update is that of its batch; what is compared and returned is a running mean.
     """
     running, taken = float("inf"), 0
     for taken, loss in enumerate(attention_updates(model, task, [1], descent, generator, teacher)):
-        running = loss if taken == 0 else smoothing * running + (1 - smoothing) * loss
+        running = _running_mean(running, loss)
         if running <= bound:
             return taken, running
     return taken + 1, running

@@ -12,5 +12,7 @@ neurons: does one neuron of the theory model learn each fact? (Theorems B.1 and 
 thm4.1: does the theory model, trained at lengths 1 and 2, concentrate and go far? (Theorem 4.1)
 thm5.1: does recursive self-training take S5 to every length? (Theorem 5.1, Corollary 5.1)
 mechanism: are both retrievals required? (section 6.1.3, by knockouts of ours)
+nope: do positions hinder what the model without them can do? (section 8)
+regime: does the separation of Figure 1a depend on rate, data or tokens? (Figure 1a, one change at a time)
 what-matters: is it simple transitivity, solvability or size that decides? (Theorem 1.2, on groups of ours)
 """

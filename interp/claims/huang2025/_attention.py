@@ -28,14 +28,14 @@ def answer_attention(model: "ClauseDecoder", sentences: "torch.Tensor") -> "torc
     return cache[PATTERN].mean(1)
 
 
-def target_rows(run: LegoRun, model: "ClauseDecoder", length: int) -> pd.DataFrame:
+def target_rows(run: LegoRun, model: "ClauseDecoder", length: int, **places: str) -> pd.DataFrame:
     """By answer l: the mean attention on predicate l + 1 (metric `predicate`) and on answer l itself (`answer`)."""
     import torch
 
     sentences = replace(run.task, length=length).sample(run.n_test, run.generator(2)).inputs
     pattern, answer = answer_attention(model, sentences), torch.arange(length)
     means = {"predicate": pattern[:, answer, answer].mean(0), "answer": pattern[:, answer, length + answer].mean(0)}
-    where = [setting(**run.settings, length=length, answer=index) for index in range(length)]
+    where = [setting(**run.settings, **places, length=length, answer=index) for index in range(length)]
     return concat(
         table(metric=metric, value=values.tolist(), setting=where, n_tokens=run.n_test, **run.labels)
         for metric, values in means.items()

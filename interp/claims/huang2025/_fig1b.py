@@ -4,6 +4,7 @@ Only seeds whose model solves length 5 and not yet the longest length before the
 have nothing to extend.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._parts import extreme, mean_of, precondition, typical_among
-from interp.claims.huang2025._runs import REACHED, SOLVES, curve_metrics, span
+from interp.claims.huang2025._runs import REACHED, SOLVES, LegoRun, curve_metrics, span
 from interp.claims.huang2025._worlds import SEEDS, accuracy_labels, filled, measured, point_labels, ramps
 from interp.core.claim import World
 from interp.core.judging import share_of
@@ -23,9 +24,13 @@ NEARLY_PERFECT, FAILS = 0.9, 0.5
 """Accuracy at the longest length: above the first after the last stage, below the second before the first stage."""
 RIGHT = 0.9
 """The share of self-labelled sentences with every label right."""
+AS_GOOD = 0.1
+"""How much less accuracy at the longest length still matches, one sentence in ten."""
 ARMS = {
     "self": "self-labelled, doubled lengths",
+    "true": "true labels, doubled lengths",
     "same": "true labels, length 5",
+    "cyclic": "C6, true labels, length 5",
 }
 CONDITIONS = {arm: f"theory, {name}" for arm, name in ARMS.items()}
 READY = "solve length 5 and not yet the longest"
@@ -45,8 +50,8 @@ class Stages:
     """Accuracy at twice the stage's own length, where that was tested."""
     labels: pd.DataFrame
     """Share of self-labelled sentences with every label right, by stage from 1."""
-    without: pd.Series
-    """Accuracy at the longest length after as many steps at length 5."""
+    others: pd.DataFrame
+    """Accuracy at the longest length after as many steps of the other arms, in columns."""
     span: float
     """Octaves from the shortest to the longest length tested."""
     words: str
@@ -54,11 +59,11 @@ class Stages:
 
 
 def summary(rows: pd.DataFrame) -> Stages:
-    """The tests after every stage of both arms."""
+    """The tests after every stage of all arms."""
     found = with_settings(rows)
     accuracy = found[found["metric"] == "accuracy"]
     tests = curve_metrics(accuracy, ("condition", "unit", "stage"))
-    own, same = (tests[tests["condition"] == CONDITIONS[arm]] for arm in ("self", "same"))
+    own = tests[tests["condition"] == CONDITIONS["self"]]
     longest, octaves, reach = (
         own.pivot(index="unit", columns="stage", values=n) for n in ("longest", "octaves", "reach")
     )
@@ -71,14 +76,15 @@ def summary(rows: pd.DataFrame) -> Stages:
     beyond = of_own[of_own["length"] == shortest * 2 ** (of_own["stage"] + 1)]
     labels = found[(found["metric"] == "label_accuracy") & (found["condition"] == CONDITIONS["self"])]
     labels = labels[labels["stage"] > 0].pivot(index="unit", columns="stage", values="value")
-    last = same[same["stage"] == same["stage"].max()].set_index("unit")["longest"]
+    last = tests[tests["stage"] == tests["stage"].max()].pivot(index="unit", columns="condition", values="longest")
+    others = pd.DataFrame({arm: last[name] for arm, name in CONDITIONS.items() if arm != "self" and name in last})
     return Stages(
         ready=ready,
         longest=longest[ready],
         growth=growth[ready],
         twice=beyond.pivot(index="unit", columns="stage", values="value")[ready],
         labels=labels[ready],
-        without=last[ready],
+        others=others.reindex(ready.index[ready]),
         span=span(accuracy),
         words="median length by stage: " + ", ".join(f"{2**value:.0f}" for value in reach.median()),
     )
@@ -147,6 +153,20 @@ def _of_paper(needs: tuple[str, ...]) -> list[Part]:
             unit="seeds",
             needs=needs,
         ),
+        Part(
+            key="matches",
+            name="it matches C6 at the longest length",
+            role="paper",
+            source="section 7: ultimately matching the simply transitive task's performance up to L = 160",
+            quantity=f"{SHARE}: after self-training minus that of C6 after as many steps at length 5",
+            estimate=partial(beyond, arm="cyclic"),
+            direction="above",
+            threshold=-AS_GOOD,
+            why="matching: at most one sentence in ten fewer; more would match as well",
+            unit="seeds",
+            needs=needs,
+            note=_others,
+        ),
     ]
 
 
@@ -169,13 +189,26 @@ def _controls(needs: tuple[str, ...]) -> list[Part]:
             name="it is more than further training",
             role="control",
             quantity=f"{SHARE}: after self-training minus after as many steps at length 5",
-            estimate=more_than_training,
+            estimate=partial(beyond, arm="same"),
             direction="above",
             threshold=0.0,
             why="further training at length 5 must not do as well",
             unit="seeds",
             needs=needs,
-            note=_without,
+            note=_others,
+        ),
+        Part(
+            key="true_labels",
+            name="its own labels serve as well as true ones",
+            role="control",
+            quantity=f"{SHARE}: after self-training minus after the same stages with true labels",
+            estimate=partial(beyond, arm="true"),
+            direction="above",
+            threshold=-AS_GOOD,
+            why="as well: at most one sentence in ten fewer",
+            unit="seeds",
+            needs=needs,
+            note=_others,
         ),
     ]
 
@@ -205,17 +238,19 @@ def labels(found: Stages, level: float) -> Interval | NotMeasurable:
     return typical_among(found.labels.min(axis=1), level, READY)
 
 
-def more_than_training(found: Stages, level: float) -> Interval | NotMeasurable:
-    """How much better than further training at length 5, paired by seed."""
-    return mean_of(found.longest.iloc[:, -1] - found.without, level, (-1.0, 1.0), READY)
+def beyond(found: Stages, level: float, *, arm: str) -> Interval | NotMeasurable:
+    """How much better than another arm after as many steps, paired by seed."""
+    if arm not in found.others:
+        return NotMeasurable(f"no rows of {CONDITIONS[arm]!r}")
+    return mean_of((found.longest.iloc[:, -1] - found.others[arm]).dropna(), level, (-1.0, 1.0), READY)
 
 
 def _lengths(found: Stages) -> str:
     return found.words
 
 
-def _without(found: Stages) -> str:
-    return f"mean after as many steps at length 5: {found.without.mean():.2f}"
+def _others(found: Stages) -> str:
+    return "mean at the longest: " + ", ".join(f"{ARMS[arm]} {v:.2f}" for arm, v in found.others.mean().items())
 
 
 def _by_stage(found: Stages) -> str:
@@ -227,26 +262,29 @@ def _rows(
     *,
     ends: tuple[int, ...] = (20, 40, 80, 160),
     longest: float | None = None,
-    same: bool = False,
+    others: Mapping[str, float | None] | None = None,
     right: float = 0.99,
 ) -> pd.DataFrame:
     """Stages that solve up to `ends`, and in the end the longest with the share `longest`; labels right as given.
 
-    With `same` the other arm ends like self-training, else it stays where it began.
+    The other arms end with the shares `others` of the longest; those without one stay where self-training began.
     """
-    logs = np.log2(ends) + generator.normal(0, 0.25, (2, SEEDS, 1))
-    if not same:
-        logs[1] = logs[1, :, :1]
+    others = others or {}
+    logs = np.log2(ends) + generator.normal(0, 0.25, (len(ARMS), SEEDS, 1))
     shares = ramps(logs)
-    if longest is not None:
-        end = np.ones(shares.shape[-1]) * np.ones((2 if same else 1, SEEDS, 1))
-        end[..., -1] = generator.uniform(2 * longest - 1, 1, end.shape[:-1])
-        shares[: len(end), :, -1] = end
-    stages, conditions = len(ends), tuple(CONDITIONS.values())
-    correct = generator.uniform(2 * right - 1, 1, (SEEDS, 1)) * np.ones((1, 1, 1, stages))
+    for place, arm in enumerate(ARMS):
+        share = longest if arm == "self" else others.get(arm)
+        if arm != "self":
+            shares[place] = ramps(logs[place, :, :1])
+        if share is not None:
+            shares[place, :, -1] = 1.0
+            shares[place, :, -1, -1] = generator.uniform(max(2 * share - 1, 0), min(2 * share, 1), SEEDS)
+    stages, conditions = tuple(range(len(ends))), tuple(CONDITIONS.values())
+    correct = generator.uniform(2 * right - 1, 1, (SEEDS, 1)) * np.ones((1, 1, 1, len(ends)))
+    n = LegoRun().n_test
     return filled(
-        (accuracy_labels(conditions, ("S5",), stages, stages=True), measured(shares, generator)),
-        (point_labels("label_accuracy", (CONDITIONS["self"],), ("S5",), stages, stages=True), correct),
+        (accuracy_labels(conditions, ("S5",), stages, name="stage"), measured(shares, generator, n)),
+        (point_labels("label_accuracy", (CONDITIONS["self"],), ("S5",), stages, name="stage"), correct),
     )
 
 
@@ -259,23 +297,24 @@ WORLDS = (
     World(
         "it ends at nine sentences of ten, as further training does, with labels as good",
         {"rightward": True, "after": False, "labels": False, "more_than_training": False},
-        partial(_rows, longest=NEARLY_PERFECT, same=True, right=RIGHT),
+        partial(_rows, longest=NEARLY_PERFECT, others={"same": NEARLY_PERFECT}, right=RIGHT),
+    ),
+    World(
+        "C6 and true labels are better by what does not match",
+        {"after": False, "matches": False, "true_labels": False},
+        partial(_rows, longest=0.85, others={"cyclic": 0.85 + AS_GOOD, "true": 0.85 + AS_GOOD}),
     ),
     World(
         "it was there before",
         {"ready": False, "rightward": False, "more_than_training": False},
-        partial(_rows, ends=(160, 160, 160, 160), same=True),
+        partial(_rows, ends=(160, 160, 160, 160), others={"same": 0.9}),
     ),
     World(
         "as published",
         {
-            "ready": True,
-            "rightward": True,
-            "after": True,
-            "twice": True,
-            "labels": True,
-            "more_than_training": True,
+            "ready": True, "rightward": True, "after": True, "twice": True, "matches": True, "labels": True,
+            "more_than_training": True, "true_labels": True,
         },
-        partial(_rows, longest=0.97),
+        partial(_rows, longest=0.97, others={"cyclic": 0.97, "true": 0.97}),
     ),
-)
+)  # fmt: skip

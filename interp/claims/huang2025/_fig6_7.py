@@ -9,13 +9,12 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._parts import extreme
-from interp.claims.huang2025._runs import LegoRuns
-from interp.claims.huang2025._worlds import SEEDS, filled, target_labels
+from interp.claims.huang2025._runs import LegoRuns, of_solving
+from interp.claims.huang2025._worlds import SEEDS, filled, solving, target_labels
 from interp.core.claim import World
 from interp.core.judging import SHARE, mean_over, typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
-from probes.rows import with_settings
 
 VISIBLE = 0.02
 """The smallest change of attention that counts."""
@@ -45,7 +44,10 @@ class Dilution:
 
 def summary(rows: pd.DataFrame) -> Dilution:
     """The attention on the targets at both lengths, and what is lost with length and place."""
-    targets = with_settings(rows[rows["metric"].isin(TARGETS)])
+    targets = of_solving(rows)
+    targets = targets[targets["metric"].isin(TARGETS)]
+    if targets.empty:
+        return Dilution({}, {})
     keys = ["condition", "metric", "group"]
     short, long = targets["length"].min(), targets["length"].max()
     by_length = targets.pivot_table(index="unit", columns=["length", *keys], values="value")
@@ -67,6 +69,7 @@ def _words(by_seed: Mapping[Cell, pd.Series], condition: str) -> str:
         (group, target): [by_seed[what, condition, target, group].mean() for what in ("long", "length", "place")]
         for group in GROUPS
         for target in TARGETS
+        if ("long", condition, target, group) in by_seed
     }
     return "; ".join(
         f"{group} {target}: {at:.3f} at the longer length, lost by length {length:.3f}, by place {place:.3f}"
@@ -155,34 +158,40 @@ def _of_model(condition: str) -> list[Part]:
 
 def on_targets(found: Dilution, level: float, *, condition: str) -> Interval | NotMeasurable:
     """The attention on both targets at the shorter length, of the group that has less."""
-    if condition not in found.words:
-        return NotMeasurable("no rows of this model")
     predicate, answer = (
-        pd.DataFrame({group: found.by_seed["short", condition, target, group] for group in GROUPS})
+        pd.DataFrame({group: of_cell(found, "short", condition, target, group) for group in GROUPS})
         for target in TARGETS
     )
-    return extreme((predicate + answer).clip(upper=1.0), level, SHARE, of=typical_of)
+    mass = (predicate + answer).clip(upper=1.0)
+    if (mass.notna().sum() < 2).any():
+        return NotMeasurable("fewer than two seeds of a group solve the training length")
+    return extreme(mass, level, SHARE, of=typical_of)
+
+
+def of_cell(found: Dilution, what: str, condition: str, target: str, group: str) -> pd.Series:
+    """By seed that solves the training length; none may."""
+    return found.by_seed.get((what, condition, target, group), pd.Series(dtype=float))
 
 
 def lost(found: Dilution, level: float, *, condition: str, kind: Kind, group: str) -> Interval | NotMeasurable:
     """The attention on the predicate that a group loses."""
-    return mean_over(found.by_seed[kind, condition, "predicate", group], level, CHANGE)
+    return mean_over(of_cell(found, kind, condition, "predicate", group).dropna(), level, CHANGE)
 
 
 def dilution(found: Dilution, level: float, *, condition: str, kind: Kind) -> Interval | NotMeasurable:
     """The attention that the target loses which loses less, mean over the groups."""
-    one, other = ({t: found.by_seed[kind, condition, t, group] for t in TARGETS} for group in GROUPS)
+    one, other = ({t: of_cell(found, kind, condition, t, group) for t in TARGETS} for group in GROUPS)
     return extreme(pd.DataFrame({t: (one[t] + other[t]) / 2 for t in TARGETS}), level, CHANGE)
 
 
 def contrast(found: Dilution, level: float, *, condition: str, kind: Kind) -> Interval | NotMeasurable:
     """How much more attention on the answer C6 loses than S5."""
-    one, other = (found.by_seed[kind, condition, "answer", group] for group in GROUPS)
-    return mean_over(one - other, level, (-2.0, 2.0))
+    one, other = (of_cell(found, kind, condition, "answer", group) for group in GROUPS)
+    return mean_over((one - other).dropna(), level, (-2.0, 2.0))
 
 
 def _all(found: Dilution, *, condition: str) -> str:
-    return found.words[condition]
+    return found.words.get(condition, "")
 
 
 _PLACES = 0.75
@@ -192,7 +201,7 @@ _CELLS = {(target, group): (i, j) for i, target in enumerate(TARGETS) for j, gro
 
 def _rows(generator: np.random.Generator, *, length: dict, place: dict) -> pd.DataFrame:
     """Theory-like models that lose so much of a target's attention by length and by place."""
-    tables = []
+    tables = [solving(("theory",), GROUPS)]
     start = 0.45 + generator.normal(0, 0.02, (2, 1, 2, SEEDS, 1))
     by_length, by_place = (0.01 * generator.normal(0, 1, (2, 1, 2, SEEDS, 1)) for _ in range(2))
     for cell, (i, j) in _CELLS.items():

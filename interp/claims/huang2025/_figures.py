@@ -1,12 +1,16 @@
 """What do the runs of huang2025 look like? Figures from rows that several of its claims share."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, LogLocator
 
-from interp.claims.huang2025._runs import REACHED
-from interp.figures.style import BLUE, ORANGE, PURPLE, SERIES, VERMILION, new_figure, styled
+from interp.claims.huang2025._runs import END, KEYS, LEARNED, REACHED, at_loss
+from interp.figures.style import BLUE, ORANGE, SERIES, VERMILION, new_figure, styled
 
 GROUP_STYLE = {
     "C6": {"color": BLUE, "marker": "o", "linestyle": "-"},
@@ -17,14 +21,13 @@ GROUP_STYLE = {
 def _length_axis(axes: Axes, lengths: pd.Series) -> None:
     axes.set_xscale("log", base=2)
     ticks = sorted(lengths.unique())
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
 
 
 def draw_accuracy(accuracy: pd.DataFrame) -> Figure:
-    """The paper's Figure 1a: accuracy after the last step against length, one panel for each model."""
-    last = accuracy[accuracy["update"] == accuracy.groupby("run")["update"].transform("max")]
-    last = last[~last["condition"].str.contains(",")]
+    """The paper's Figure 1a: accuracy at the end against length, one panel for each model."""
+    last = accuracy[accuracy["point"] == END]
     conditions = sorted(last["condition"].unique())
     with styled():
         figure = new_figure(3.6 * len(conditions), 3.2)
@@ -44,56 +47,28 @@ def draw_accuracy(accuracy: pd.DataFrame) -> Figure:
         return figure
 
 
-def draw_reach(far: pd.DataFrame, loss: pd.DataFrame) -> Figure:
-    """The length reached against steps (above) and against the loss (below), for both models; a line is a seed."""
-    keys = ["condition", "group", "unit", "update"]
-    curves = far.merge(loss[[*keys, "value"]].rename(columns={"value": "loss"}), on=keys)
-    curves = curves[~curves["condition"].str.contains(",")]
-    conditions = sorted(curves["condition"].unique())
+def draw_reach(curves: pd.DataFrame, steps: pd.DataFrame) -> Figure:
+    """The length reached against the steps that led there, one panel for each model; a line is a seed."""
+    when = steps.set_index(list(KEYS))["value"].rename("updates")
+    found = curves.join(when, on=list(KEYS)).sort_values("updates")
+    conditions = sorted(found["condition"].unique())
     with styled():
-        figure = new_figure(3.8 * len(conditions), 6.0)
-        grid = np.atleast_2d(figure.subplots(2, len(conditions), sharey=True, squeeze=False))
-        for column, condition in zip(grid.T, conditions):
+        figure = new_figure(3.8 * len(conditions) + 0.6, 3.4)
+        all_axes = np.atleast_1d(figure.subplots(1, len(conditions), sharey=True))
+        for axes, condition in zip(all_axes, conditions):
             for group, style in GROUP_STYLE.items():
-                of_group = curves[(curves["condition"] == condition) & (curves["group"] == group)]
+                of_group = found[(found["condition"] == condition) & (found["group"] == group)]
                 for number, (_, line) in enumerate(of_group.groupby("unit")):
-                    line = line.sort_values("update")
                     thin = {**style, "markersize": 4, "linewidth": 1, "alpha": 0.7}
-                    for axes, x in zip(column, ("update", "loss")):
-                        axes.plot(line[x], 2 ** line["value"], **thin, label=group if number == 0 else None)
-            column[0].set(title=f"{condition} model", xlabel="gradient steps", yscale="log")
-            column[1].set(xlabel="loss at the training length (nats per clause)", xscale="log", yscale="log")
-            column[1].invert_xaxis()
-        for axes in grid.flatten():
+                    axes.plot(line["updates"], 2 ** line["reach"], **thin, label=group if number == 0 else None)
+            axes.set(title=f"{condition} model", xlabel="gradient steps", xscale="log", yscale="log")
             ticks = [5, 10, 20, 40, 80, 160]
             axes.set_yticks(ticks, [str(tick) for tick in ticks])
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter(EngFormatter())
             axes.minorticks_off()
-        for axes in grid[:, 0]:
-            axes.set_ylabel(f"length at which accuracy\nfalls below {REACHED:g}")
-        grid[0, -1].legend(fontsize=9)
-        return figure
-
-
-def draw_gaps(gaps: pd.DataFrame, threshold: float) -> Figure:
-    """Octaves by which C6 goes farther, by condition: each seed a point, hollow where one fails at length 5."""
-    conditions = list(gaps["condition"].unique())
-    with styled():
-        figure = new_figure(7.2, 0.55 * len(conditions) + 1.6)
-        axes = figure.subplots()
-        for style, (column, label), shift in zip(
-            SERIES, {"way": "at equal steps, mean on the way", "end": "at equal steps, at the end",
-                     "loss": "at equal loss"}.items(), (-0.22, 0.0, 0.22)
-        ):  # fmt: skip
-            places = [conditions.index(condition) + shift for condition in gaps["condition"]]
-            look = {"edgecolors": style["color"], "marker": style["marker"], "s": 26, "alpha": 0.8}
-            inside = [style["color"] if both else "none" for both in gaps["both"]]
-            axes.scatter(gaps[column], places, c=inside, **look, label=label)
-        axes.axvline(0, color="0.4", linewidth=0.8)
-        axes.axvline(threshold, color="0.4", linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(conditions)), conditions)
-        axes.set_ylim(len(conditions) - 0.5, -0.5)
-        axes.set_xlabel("octaves by which C6 goes farther than S5; dotted: far beyond; hollow: length 5 not solved")
-        axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=3)
+        all_axes[0].set_ylabel(f"length with {REACHED:g} solved, when the loss\nfalls below .01 and .001, at the end")
+        all_axes[-1].legend(fontsize=9)
         return figure
 
 
@@ -171,37 +146,64 @@ def draw_dilution(targets: pd.DataFrame) -> Figure:
         return figure
 
 
-def draw_ladder(found: pd.DataFrame) -> Figure:
-    """By group, from few facts to many: the length reached and the attention off the targets; a point is a seed."""
-    kinds = {
-        (True, True): ("simply transitive, solvable", BLUE, "o"),
-        (False, True): ("not simply transitive, solvable", ORANGE, "^"),
-        (False, False): ("not simply transitive, not solvable", VERMILION, "s"),
-        (True, False): ("simply transitive, not solvable", PURPLE, "D"),
+def draw_cells(curves: pd.DataFrame, steps: pd.DataFrame, targets: pd.DataFrame) -> Figure:
+    """By condition and group: steps to learn, length at the end, attention off the targets; a mark is a seed."""
+    keys = ["condition", "group", "unit"]
+    when = steps.pivot(index=keys, columns="point", values="value")
+    learned = when.get(at_loss(LEARNED), pd.Series(np.nan, index=when.index))
+    mass = targets.groupby([*keys, "metric"])["value"].mean().groupby(keys).sum()
+    found = curves.set_index(keys).assign(
+        late=learned.isna(), steps=learned.fillna(when[END]), length=lambda t: 2 ** t["reach"], off=1 - mass
+    )
+    cells = list(dict.fromkeys(zip(curves["condition"], curves["group"])))
+    panels = {
+        "steps": f"steps to a loss of {LEARNED:g}",
+        "length": f"length with {REACHED:g} solved",
+        "off": "attention off the targets",
     }
-    groups = found.groupby("group")[["facts", "points"]].first().sort_values(["facts", "points"])
-    place = {group: index for index, group in enumerate(groups.index)}
     with styled():
-        figure = new_figure(0.85 * len(groups) + 1.2, 5.8)
-        above, below = figure.subplots(2, 1, sharex=True)
-        for (simple, solvable), (name, colour, marker) in kinds.items():
-            of_kind = found[(found["simple"] == simple) & (found["solvable"] == solvable)]
-            if of_kind.empty:
-                continue
-            at = of_kind["group"].map(place)
-            look = {"color": colour, "marker": marker, "s": 22, "alpha": 0.7}
-            above.scatter(at, 2 ** of_kind["reach"], **look, label=name)
-            below.scatter(at, 1 - of_kind["mass"], **look)
-            means = of_kind.groupby("group")[["reach", "mass"]].mean()
-            ends = [(place[group] - 0.25, place[group] + 0.25) for group in means.index]
-            above.hlines(2 ** means["reach"], *zip(*ends), color=colour)
-            below.hlines(1 - means["mass"], *zip(*ends), color=colour)
-        names = [f"{group.replace('-regular', '')}{' on itself' if '-r' in group else ''}" for group in groups.index]
-        labels = [f"{name}\n{row.facts} facts\n{row.points} points" for name, row in zip(names, groups.itertuples())]
-        below.set_xticks(range(len(groups)), labels, fontsize=8)
-        below.set(ylabel="attention off\nboth targets, length 5", ylim=(0, None))
-        above.set(ylabel=f"length with {REACHED:g} solved\n(mean over evaluations)", yscale="log")
-        above.set_yticks([5, 10, 20, 40, 80, 160], ["5", "10", "20", "40", "80", "160"])
-        above.minorticks_off()
-        above.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+        figure = new_figure(9.6, 0.34 * len(cells) + 1.5)
+        for axes, (name, label) in zip(figure.subplots(1, 3, sharey=True), panels.items()):
+            for place, cell in enumerate(cells):
+                of_cell = found.loc[cell]
+                hollow = of_cell["late"] if name == "steps" else ~of_cell["solves"]
+                colour = GROUP_STYLE.get(cell[1], {"color": ORANGE})["color"]
+                inside = [to_rgba(colour, 0.0 if one else 0.8) for one in hollow]
+                at = np.full(len(of_cell), float(place))
+                axes.scatter(of_cell[name], at, facecolors=inside, edgecolors=colour, s=24)
+            axes.set(xlabel=label, xscale="log")
+        figure.axes[0].set_yticks(range(len(cells)), [f"{condition}: {group}" for condition, group in cells])
+        figure.axes[0].set_ylim(len(cells) - 0.5, -0.5)
+        figure.axes[0].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        figure.axes[0].xaxis.set_major_formatter(EngFormatter())
+        for axes in figure.axes[:2]:
+            axes.minorticks_off()
+        figure.axes[1].set_xticks([5, 10, 20, 40, 80, 160], ["5", "10", "20", "40", "80", "160"])
+        figure.suptitle("hollow: not learned in the steps it had; length 5 not solved", fontsize=9)
+        return figure
+
+
+def draw_positions(accuracy: pd.DataFrame, panels: Mapping[str, Mapping[str, tuple[str, str]]]) -> Figure:
+    """Accuracy against length by panel and line, which are a condition and a point; thin lines are seeds."""
+    labels = list(dict.fromkeys(label for lines in panels.values() for label in lines))
+    with styled():
+        figure = new_figure(3.4 * len(panels) + 2.0, 3.2)
+        all_axes = np.atleast_1d(figure.subplots(1, len(panels), sharey=True))
+        for axes, (title, lines) in zip(all_axes, panels.items()):
+            for label, (condition, point) in lines.items():
+                of_line = accuracy[(accuracy["condition"] == condition) & (accuracy["point"] == point)]
+                style = SERIES[labels.index(label)]
+                for _, line in of_line.groupby("unit"):
+                    line = line.sort_values("length")
+                    axes.plot(line["length"], line["value"], color=style["color"], linewidth=0.5, alpha=0.5)
+                mean = of_line.groupby("length")["value"].mean()
+                axes.plot(mean.index, mean, **style, markersize=5, label=label)
+            _length_axis(axes, accuracy["length"])
+            axes.set(title=title, xlabel="length of the sentence (trained at 5)", ylim=(-0.03, 1.03))
+            axes.title.set_fontsize(9)
+        all_axes[0].set_ylabel("share of sentences\nwith all steps right")
+        all_axes[-1].legend(
+            *all_axes[0].get_legend_handles_labels(), fontsize=8, title="positions, mean over seeds",
+            title_fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5),
+        )  # fmt: skip
         return figure

@@ -1,10 +1,12 @@
-"""What are the items of huang2025's figures? Clause decoders trained on LEGO, as plain numbers.
+"""What are the items of huang2025's figures? Clause decoders trained on LEGO in the paper's regime, as plain numbers.
 
-In the rows of these runs `step` counts gradient steps over all stages, and `condition` names the model and what was
-changed in it.
+Length 5 from scratch, one constant Adam rate for all parameters. A run is read at *points*: when its loss first falls
+below each of `LOSSES`, and at its end, which comes a fixed number of steps after it has left the plateau. So groups
+can be compared at equal loss and after as much training since, however long the plateau lasted; that is kept apart,
+as the steps to each point. The claims share their models: `_training.taught` trains a run once and keeps it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,33 +16,35 @@ from jaxtyping import Float
 
 from interp.core.claim import Item, Preset
 from interp.core.loops import loop
-from probes.rows import concat, setting, table
+from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
     import torch
 
+    from interp.claims.huang2025._training import Taught
     from toy_models.lego.clause_decoder import ClauseDecoder, ClauseDecoderConfig
     from toy_models.lego.task import Lego
-    from toy_models.lego.training import OnPoint, Stage
+    from toy_models.lego.training import Stage
 
 REACHED = 0.9
 """A length counts as reached if at least this share of its sentences has all steps right."""
 SOLVES = 0.99
 """A model solves the length it was trained at if at least this share of the sentences has all steps right."""
-KEYS = ("condition", "group", "unit", "update")
+LEARNED = 0.1
+"""Nats per clause below which a run has left its plateau, which is at the entropy of a state, 1.6 to 1.8."""
+LOSSES = (LEARNED, 0.01, 0.001)
+"""The losses at which runs are read."""
+END = "end"
+KEYS = ("condition", "group", "unit", "point")
 """What tells the accuracy curves of a claim apart."""
 
-RATES = {"theory": (1e-2, 1e-3, 1e-2), "standard": (3e-3, 1e-3, 1e-2)}
-"""Learning rates by model: at length 1, where attention is fixed; afterwards; of the attention afterwards."""
-
-
-LOOPS = (
-    loop("first", "steps"),
-    loop("steps", "steps"),
-    loop("stage_steps", "steps of each further stage"),
-    loop("evaluations", "evaluations"),
-)
+LOOPS = (loop("first", "steps at length 1"), loop("steps", "steps"))
 """What a run repeats."""
+
+
+def at_loss(loss: float) -> str:
+    """The name of the point at which the loss first fell below `loss`."""
+    return f"loss_{loss:g}"
 
 
 @dataclass(frozen=True)
@@ -52,25 +56,28 @@ class LegoRun:
     """The two variants of the clause decoder."""
     change: str = ""
     """What was changed in the model or its training, in words; the fields below say it in numbers."""
-    residual: bool | None = None
-    """Whether the block has a residual connection; None: as in the variant."""
-    embed_std: float | None = None
-    """Standard deviation of the initial embeddings; None: as in the variant."""
-    rate: float = 1.0
-    """Factor of all learning rates."""
+    rate: float = 1e-3
+    """Adam's constant learning rate."""
+    attention: float = 1.0
+    """Factor of the attention's learning rate."""
+    first: int = 0
+    """Steps at length 1 with attention fixed before the training, where the group alone is learned."""
+    n_sentences: int | None = None
+    """Size of the training set; None: every sentence is fresh."""
+    embeddings: Literal["learned", "orthonormal"] = "learned"
+    """Learned, or fixed and orthogonal."""
     n_variables: int = 170
     d_token: int = 32
     d_mlp: int = 512
-    first: int = 400
-    """Steps at length 1, where there is nothing to retrieve: the group is learned here."""
-    steps: int = 600
-    """Steps at `length`."""
-    evaluations: int = 6
-    """Evaluations during these, evenly spaced."""
+    batch_size: int = 64
+    steps: int = 22_000
+    """Steps after which a run ends at the latest."""
+    further: int = 2000
+    """Steps from the end of the plateau, when the loss first falls below `LEARNED`, to the end of the run."""
     length: int = 5
     lengths: tuple[int, ...] = (5, 10, 20, 40, 80, 160)
     """The lengths of test sentences."""
-    n_test: int = 64
+    n_test: int = 128
     """Test sentences of each length, of the loss, and of attention."""
     seed: int = 0
 
@@ -107,21 +114,29 @@ class LegoRun:
 
     @property
     def decoder(self) -> "ClauseDecoderConfig":
-        """The variant, with this run's changes."""
+        """The variant, with this run's sizes."""
         from toy_models.lego.clause_decoder import STANDARD, THEORY
 
         variant = STANDARD if self.model == "standard" else THEORY
-        changes = {"residual": self.residual, "embed_std": self.embed_std}
-        changed = {name: value for name, value in changes.items() if value is not None}
-        return replace(variant, d_token=self.d_token, d_mlp=self.d_mlp, **changed)
+        return replace(variant, d_token=self.d_token, d_mlp=self.d_mlp, embeddings=self.embeddings)
 
     @property
     def stages(self) -> "tuple[Stage, ...]":
-        """Length 1, which teaches the group, then the training length, which teaches retrieval."""
+        """The training at `length`, after one at length 1 if there is to be one."""
         from toy_models.lego.training import Stage
 
-        alone, rate, attention = (self.rate * value for value in RATES[self.model])
-        return Stage(1, self.first, alone, 0.0, 128), Stage(self.length, self.steps, rate, attention)
+        stage = Stage(
+            length=self.length,
+            updates=self.steps,
+            lr=self.rate,
+            attention_lr=self.attention * self.rate,
+            batch_size=self.batch_size,
+            schedule="constant",
+            n_sentences=self.n_sentences,
+            tables=self.model == "theory",
+        )
+        alone = replace(stage, length=1, updates=max(self.first, 1), attention_lr=0.0, n_sentences=None)
+        return (alone, stage) if self.first else (stage,)
 
     def generator(self, stream: int) -> "torch.Generator":
         """A generator for test data, independent of the training data of every run."""
@@ -131,8 +146,16 @@ class LegoRun:
 
 
 THEORY = LegoRun(model="theory")
-STANDARD = LegoRun(model="standard", first=1000)
-"""The runs at the cpu preset; the standard model needs longer to learn a group."""
+STANDARD = LegoRun(model="standard")
+"""The runs at the cpu preset."""
+SMOKE: dict[str, Any] = {
+    "d_token": 8, "d_mlp": 32, "n_variables": 24, "steps": 4, "further": 2, "lengths": (5, 10), "n_test": 8,
+}  # fmt: skip
+PAPER: dict[str, Any] = {
+    "rate": 1e-4, "embeddings": "orthonormal", "d_token": 170, "d_mlp": 1024, "n_sentences": 20_000,
+    "steps": 300 * 20_000 // 64, "further": 300 * 20_000 // 64, "n_test": 1000,
+}  # fmt: skip
+"""What the presets change: the paper's rate, its 300 epochs, and its orthogonal embeddings."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +165,15 @@ class LegoRuns:
     runs: tuple[LegoRun, ...]
     seeds: int
     first_unit: int = 0
+
+
+def presets(*runs: LegoRun) -> dict[str, LegoRuns]:
+    """These runs at the sizes of every preset, eight seeds at cpu."""
+    return {
+        "smoke": LegoRuns(tuple(replace(run, **SMOKE) for run in runs), seeds=2),
+        "cpu": LegoRuns(runs, seeds=8),
+        "paper": LegoRuns(tuple(replace(run, **PAPER) for run in runs), seeds=8),
+    }
 
 
 def by_group(preset: LegoRuns) -> list[Item]:
@@ -155,27 +187,17 @@ def by_seed(runs: Sequence[LegoRun], preset: Preset) -> list[Item]:
     return [replace(run, seed=seed).item for run in runs for seed in seeds]
 
 
-def evaluation_steps(run: LegoRun) -> list[int]:
-    """The steps at which a run is evaluated, counted from the start of the training."""
-    return [run.first + round(run.steps * (i + 1) / run.evaluations) for i in range(run.evaluations)]
+def run_rows(run: LegoRun, found: "Taught") -> pd.DataFrame:
+    """At every point of a run: its steps at length 5, the accuracy by length, and the loss."""
+    points = list(found.updates)
+    updates = [found.updates[point] for point in points]
+    where = [setting(**run.settings, point=point) for point in points]
+    steps = table(metric="updates", value=[float(n) for n in updates], update=updates, setting=where, **run.labels)
+    return concat([steps, *(point_rows(run, model, found.updates[at], point=at) for at, model in found.models())])
 
 
-def trained(
-    run: LegoRun,
-    at: Collection[int] = (),
-    on_point: "OnPoint" = lambda _point, _model: None,
-    more: "Sequence[Stage]" = (),
-) -> "ClauseDecoder":
-    """The model after the run's stages and `more`; `on_point` as in `train_lego`."""
-    from toy_models.engine.training_run import choose_device
-    from toy_models.lego.training import train_lego
-
-    stages = (*run.stages, *more)
-    return train_lego(run.task, run.decoder, stages, run.seed, at, on_point, choose_device("auto"))
-
-
-def accuracy_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: int) -> pd.DataFrame:
-    """The share of sentences with all steps right, by length, and the loss at the training length."""
+def point_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: int | str) -> pd.DataFrame:
+    """The share of sentences with all steps right, by length, and the loss at the training length on fresh ones."""
     from toy_models.lego.generation import share_solved
     from toy_models.lego.training import held_out_loss
 
@@ -193,20 +215,31 @@ def accuracy_rows(run: LegoRun, model: "ClauseDecoder", step: int, **places: int
     )
 
 
-def reach(accuracy: pd.DataFrame) -> pd.DataFrame:
-    """By condition, group, seed and step: log2 of the longest length at which `REACHED` of the sentences are solved.
+def solved_rows(run: LegoRun, found: "Taught") -> pd.DataFrame:
+    """The accuracy at the training length alone, at the end: whether the run is to be judged."""
+    return point_rows(replace(run, lengths=(run.length,)), found.model(), found.updates[END], point=END)
 
-    `accuracy` has its settings as columns; it is interpolated linearly in log length between the lengths tested. A
-    model that fails at the shortest gets half of it, one that never fails the longest, so values are bounded.
-    """
-    curves = accuracy.pivot(index=list(KEYS), columns="length", values="value")
-    return pd.DataFrame({"value": reached(curves)}, index=curves.index).reset_index()
+
+def of_solving(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the runs that solve the training length, by `solved_rows` among them; settings as columns."""
+    found = with_settings(rows)
+    solves = found[(found["metric"] == "accuracy") & (found["value"] >= SOLVES)]
+    return found[found["run"].isin(solves["run"])]
+
+
+def to_draw(rows: pd.DataFrame, *metrics: str) -> pd.DataFrame:
+    """The rows of these metrics of the runs that solve the training length, or of all runs if none does."""
+    solving, every = of_solving(rows), with_settings(rows)
+    found = solving if len(solving) else every
+    return found[found["metric"].isin(metrics)]
 
 
 def reached(curves: pd.DataFrame) -> Float[np.ndarray, "curve"]:
-    """log2 of the length at which each accuracy curve falls below `REACHED`, as `reach` says; lengths are columns.
+    """log2 of the length at which each accuracy curve falls below `REACHED`; lengths are columns.
 
-    Lengths that a curve was not tested at are NaN, and the longest of all.
+    Accuracy is interpolated linearly in log length. A curve that is below at the shortest length gets half of it, one
+    that never falls the longest, so values are bounded. Lengths that a curve was not tested at are NaN, and the
+    longest of all.
     """
     logs, shares = np.log2(curves.columns.to_numpy(float)), curves.to_numpy(float)
     below, every = shares < REACHED, np.arange(len(curves))

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from interp.core.claim import Item
-from interp.core.loops import Loop
+from interp.core.loops import Loop, loop
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ _STREAMS = ("weights", "variables", "states", "attention", "test")
 
 LOOPS = (
     Loop(
+        "steps at length 1",
+        lambda p: p["first"] * STATE_DESCENT[p["group"]][1],
+        lambda p, n: {"first": n / STATE_DESCENT[p["group"]][1]},
+    ),
+    Loop(
         "steps on Q",
         lambda p: p["budget"] * p["d"] ** 1.5,
         lambda p, n: {"budget": n / p["d"] ** 1.5},
@@ -42,6 +47,7 @@ LOOPS = (
         lambda p: p["most"] if p["algorithm"] == "algorithm_2" else 0,
         lambda p, n: {"most": n},
     ),
+    loop("n_test", "test sentences of each length", least=16),
 )
 """What a run repeats."""
 
@@ -63,7 +69,9 @@ class TheoryRun:
     m: int = 12
     """Neurons of each class."""
     first: float = 1.0
-    """Steps that teach the states at length 1, in units of those in STATE_DESCENT."""
+    """Steps that teach the states at length 1, at most, in units of those in STATE_DESCENT."""
+    first_degree: float | None = None
+    """If given, they end when their loss is at most d^-first_degree."""
     per_token: float = 1.0
     """Sentences in a step on Q, in units of d."""
     budget: float = 0.2
@@ -84,7 +92,8 @@ class TheoryRun:
     def item(self) -> Item:
         """The run as an item of work."""
         name = f"{self.algorithm},{self.group},d={self.d},batch={self.batch},seed={self.seed}"
-        return Item(name, {**asdict(self), "degrees": list(self.degrees)})
+        given = {field: value for field, value in asdict(self).items() if value is not None}
+        return Item(name, {**given, "degrees": list(self.degrees)})
 
     @property
     def task(self) -> "Lego":
@@ -137,7 +146,9 @@ def one_step_model(run: TheoryRun) -> "tuple[LegoTheory, dict[str, float]]":
     model = moved(fresh, choose_device("auto"))
     lr, n_steps = STATE_DESCENT[run.group]
     variables = train_slot(model, run.task, ANSWERED, Descent(1.0, 60, 144), run.generator("variables"))
-    states = train_slot(model, run.task, STATE, Descent(lr, round(run.first * n_steps), 144), run.generator("states"))
+    descent = Descent(lr, round(run.first * n_steps), 144)
+    bound = 0.0 if run.first_degree is None else run.d**-run.first_degree
+    states = train_slot(model, run.task, STATE, descent, run.generator("states"), bound)
     return model, {"variable_loss": variables, "state_loss": states}
 
 

@@ -38,18 +38,16 @@ class Stages:
 
     runs: pd.DataFrame
 
-    def of(self, *, simple: bool, degree: Callable[[pd.Series], float] | None = max) -> pd.DataFrame:
-        """The stages of one group; those after the first by the largest E_1, the smallest (`min`) or all (None)."""
+    def of(self, *, simple: bool, degree: Callable[[pd.Series], float] = max) -> pd.DataFrame:
+        """The stages of one group; those after the first by the largest E_1, or the smallest (`min`)."""
         found = self.runs[(self.runs["group"] == "C6") == simple]
-        if degree is None:
-            return found
         chosen = degree(found[found["stage"] > 1]["degree"])
         return found[(found["stage"] == 1) | (found["degree"] == chosen)]
 
     @property
-    def longest(self) -> int:
-        """The longest sentences tested, which need every variable."""
-        return max(column for column in self.runs.columns if isinstance(column, int))
+    def lengths(self) -> list[int]:
+        """The lengths tested; the longest sentences need every variable."""
+        return sorted(column for column in self.runs.columns if isinstance(column, int))
 
 
 def summary(rows: pd.DataFrame) -> Stages:
@@ -81,15 +79,15 @@ def stage_attention(found: Stages, level: float) -> Interval | NotMeasurable:
 
 
 def every_length(found: Stages, level: float) -> Interval | NotMeasurable:
-    """The accuracy of the last stage at the longest sentences that the variables allow."""
+    """The accuracy of the last stage, least over all lengths, up to the longest that the variables allow."""
     runs = found.of(simple=False)
-    return typical_of(runs[runs["stage"] == runs["stage"].max()][found.longest], level)
+    return typical_of(runs[runs["stage"] == runs["stage"].max()][found.lengths].min(axis=1), level)
 
 
 def first_stage(found: Stages, level: float, *, simple: bool) -> Interval | NotMeasurable:
     """The accuracy of stage 1 at the longest sentences."""
     runs = found.of(simple=simple)
-    return typical_of(runs[runs["stage"] == 1][found.longest], level)
+    return typical_of(runs[runs["stage"] == 1][found.lengths[-1]], level)
 
 
 def _later(runs: pd.DataFrame) -> pd.Series:
@@ -99,8 +97,8 @@ def _later(runs: pd.DataFrame) -> pd.Series:
 
 
 def diluted(found: Stages, level: float) -> Interval | NotMeasurable:
-    """Attention elsewhere of the symmetric group over that of C6, at the same E_1, stages and seeds; all E_1."""
-    ratios = _later(found.of(simple=False, degree=None)) - _later(found.of(simple=True, degree=None))
+    """Attention elsewhere of the symmetric group over that of C6, largest E_1: no stage ends untrained there."""
+    ratios = _later(found.of(simple=False)) - _later(found.of(simple=True))
     return _exponential(mean_over(ratios, level))
 
 
@@ -164,7 +162,7 @@ def _promises() -> list[Part]:
         ),
         Part(
             key="every_length", name="after the last stage every length is solved", estimate=every_length,
-            quantity="accuracy at the longest sentences that the variables allow", direction="above",
+            quantity="accuracy, least over lengths, up to the longest that the variables allow", direction="above",
             threshold=REACHED, why="1 - 1/poly(d) for any L < |X|; one sentence in ten may fail at this d",
             source="Corollary 5.1", needs=("ended",), **paper,
         ),
@@ -184,10 +182,10 @@ def _comparisons() -> list[Part]:
         ),
         Part(
             key="diluted", name="at the same loss the symmetric group attends elsewhere more", estimate=diluted,
-            quantity="attention elsewhere over that of C6 after the later stages, all E_1, geometric mean",
+            quantity="attention elsewhere over that of C6 after the later stages, largest E_1, geometric mean",
             direction="above", threshold=DILUTED, why="a quarter more is the least that counts as insufficient",
             source="section 5: distractors answer right, so training may converge with insufficient concentration",
-            **paper,
+            needs=("ended",), **paper,
         ),
         Part(
             key="degree_matters", name="E_1 decides how attention concentrates", estimate=degree_matters, role="ours",

@@ -1,58 +1,67 @@
-"""How is it judged what decides how far a group goes? Pairs of actions that differ in one thing, and sizes."""
+"""How is it judged what decides how far a chain goes? Steps to learn and lengths reached, one by one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
-from interp.claims.huang2025._parts import mean_of, precondition
-from interp.claims.huang2025._runs import SOLVES, curve_metrics, span
-from interp.core.judging import UNBOUNDED, share_of
-from interp.core.parts import Direction, NotMeasurable, Part
+from interp.claims.huang2025._attention import target_rows
+from interp.claims.huang2025._fig1a import FARTHER, POINTS, Lengths, differences, share_solving
+from interp.claims.huang2025._fig1a import summary as lengths_of
+from interp.claims.huang2025._parts import SOLVING, mean_of, precondition
+from interp.claims.huang2025._runs import END, LEARNED, LegoRun, at_loss, curve_metrics, run_rows
+from interp.core.claim import Item
+from interp.core.judging import UNBOUNDED, mean_over
+from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
-from probes.rows import with_settings
+from probes.rows import concat, with_settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MATTERS = 0.5
 """The fewest octaves that count: a factor of 1.4 in length."""
-SHARPER = 1.0
-"""log2 of the smallest ratio of attention off the targets that counts: a factor of two."""
+TWICE = 1.0
+"""log2 of the smallest ratio that counts, of steps to learn and of attention off the targets: a factor of two."""
 NOTHING = 1e-6
 """Attention off the targets is taken to be at least this, before its logarithm."""
-Pairs = tuple[tuple[str, str], ...]
-"""Pairs of groups, the one that should go farther first."""
-SAME_GROUP: Pairs = (("S3-regular", "S3"),)
-SAME_FACTS: Pairs = (("C24", "S5"),)
-OTHERS = {
-    "a4": ("A4 is better off simply transitive, too", (("A4-regular", "A4"),)),
-    "solvable": ("at as many facts, solvable is better", (("D12", "A5"), ("D17", "S5"))),
+CHANGES = {
+    "theory, length 1 first": "length1",
+    "theory, attention x10": "attention",
+    "standard, 5000 sentences": "finite",
 }
-SAME_POINTS: Pairs = (("A4-regular", "D12"),)
-SIZES: dict[str, tuple[str, Direction]] = {
-    "facts": ("more facts shorten the length", "below"),
-    "points": ("more points, hence fewer distractors, lengthen it", "above"),
-}
+"""What is changed in the training of C6 and S5, and the beginning of the keys of its parts."""
+Cell = tuple[str, str]
+"""A condition and a group."""
+
+
+class WithRuns(Protocol):
+    """A preset with runs of every cell."""
+
+    @property
+    def runs(self) -> tuple[LegoRun, ...]: ...
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the parts read of the rows: seeds by groups."""
+    """What the parts read of the rows."""
 
-    octaves: pd.DataFrame
-    """The area under accuracy against log2 of the length, after the last step."""
-    off: pd.DataFrame
-    """log2 of the attention off both targets at the training length."""
-    solves: pd.DataFrame
-    """Whether the training length is solved."""
-    span: float
-    words: str
+    lengths: Lengths
+    times: Mapping[Cell, pd.Series]
+    """By seed: log2 of the steps until the loss falls below `LEARNED`; of those that the run had, if it never did."""
+    late: Mapping[Cell, pd.Series]
+    """By seed: whether it never did."""
+    off: Mapping[Cell, pd.Series]
+    """By seed: log2 of the attention off both targets at the training length, at the end."""
 
 
 @cache
 def properties(group: str) -> dict[str, int | bool]:
-    """Facts |G||Y| and points |Y|, whether the action is simply transitive, and whether the group is solvable."""
+    """Facts |G||Y| and points |Y|, and whether the action is simply transitive."""
     from toy_models.lego.groups import group_action
 
     action = group_action(group)
@@ -60,210 +69,249 @@ def properties(group: str) -> dict[str, int | bool]:
         "facts": action.n_elements * action.n_points,
         "points": action.n_points,
         "simple": action.is_simply_transitive,
-        "solvable": action.is_solvable,
     }
 
 
-def ladder(rows: pd.DataFrame) -> pd.DataFrame:
-    """By group and seed: the length reached and the attention on the targets, with the group's properties.
-
-    `reach` is the mean of log2 of the length reached over the evaluations; `octaves` and `solves` are of the last.
-    """
-    return _ladder(with_settings(rows[rows["metric"].isin(["accuracy", "predicate", "answer"])]))
-
-
-def _ladder(found: pd.DataFrame) -> pd.DataFrame:
-    curves = curve_metrics(found[found["metric"] == "accuracy"]).sort_values("update")
-    keys = ["group", "unit"]
-    last = curves.drop_duplicates(keys, keep="last").set_index(keys)[["octaves", "solves"]]
-    targets = found[found["metric"] != "accuracy"]
-    mass = targets.groupby([*keys, "metric"])["value"].mean().groupby(keys).sum()
-    table = last.assign(reach=curves.groupby(keys)["reach"].mean(), mass=mass).reset_index()
-    of_group = {name: [properties(group)[name] for group in table["group"]] for name in properties("C6")}
-    return table.assign(**of_group)
-
-
 def summary(rows: pd.DataFrame) -> Found:
-    """The lengths and the attention of every group, by seed."""
-    settled = with_settings(rows[rows["metric"].isin(["accuracy", "predicate", "answer"])])
-    found = _ladder(settled)
-    found["off"] = np.log2((1 - found["mass"]).clip(lower=NOTHING))
-    octaves, off, solves, reach = (
-        found.pivot(index="unit", columns="group", values=name) for name in ("octaves", "off", "solves", "reach")
-    )
-    words = "median length on the way: " + ", ".join(f"{group} {2 ** reach[group].median():.0f}" for group in reach)
-    return Found(octaves, off, solves.astype(bool), span(settled[settled["metric"] == "accuracy"]), words)
+    """Lengths, steps to learn and attention of every cell, by seed."""
+    found = with_settings(rows)
+    keys = ["condition", "group"]
+    steps = found[found["metric"] == "updates"].pivot(index=[*keys, "unit"], columns="point", values="value")
+    learned = steps.get(at_loss(LEARNED), pd.Series(np.nan, index=steps.index))
+    ends = steps.get(END, learned)
+    times, late = np.log2(learned.fillna(ends)), learned.isna()
+    targets = found[found["metric"].isin(["predicate", "answer"])]
+    mass = targets.groupby([*keys, "unit", "metric"])["value"].mean().groupby([*keys, "unit"]).sum()
+    off = np.log2((1 - mass).clip(lower=NOTHING))
+    return Found(lengths_of(rows), *(_by_cell(values) for values in (times, late, off)))
 
 
-def parts(_preset: object) -> list[Part]:
-    """What the paper says of simply transitive actions; then other groups, solvability and sizes."""
-    return [*_preconditions(), *_papers(), *_ours()]
+def _by_cell(values: pd.Series) -> dict[Cell, pd.Series]:
+    found: dict = {cell: of_cell.droplevel([0, 1]) for cell, of_cell in values.groupby(level=[0, 1])}
+    return found
 
 
-def _preconditions() -> list[Part]:
-    return [
-        precondition(
-            key,
-            f"{one} and {other} solve the training length",
-            f"share of seeds at which both have at least {SOLVES:g} of the sentences of length 5 right, in the end",
-            partial(share_solving, pairs=((one, other),)),
-            partial(_solved, pairs=((one, other),)),
-        )
-        for key, ((one, other),) in (("group_solves", SAME_GROUP), ("facts_solves", SAME_FACTS))
-    ]
+def parts(preset: WithRuns) -> list[Part]:
+    """What the paper says of structure and concentration; time to learn; the block; the training and its changes."""
+    changes = [part for condition, key in CHANGES.items() for part in changed(condition, key)]
+    cells = dict.fromkeys((run.condition, run.group) for run in preset.runs if not run.change)
+    return [*(learned(*cell, key=cell[0]) for cell in cells), *_papers(), *_times(), *_lengths(), *changes]
 
 
 def _papers() -> list[Part]:
-    quantity = "octaves by which the simply transitive action goes farther, after the last step"
-    lengths = [
+    return [
         Part(
-            key=key,
-            name=name,
+            key="same_points",
+            name="at as many points, simply transitive C5 goes farther than S5",
             role="paper",
-            source=source,
+            source="Theorem 1.2: the algebraic structure dictates how far the reasoning length generalises",
             primary=True,
-            quantity=f"{quantity}: {pairs[0][0]} against {pairs[0][1]}",
-            estimate=partial(farther, pairs=pairs),
+            quantity=f"octaves between the accuracy curves of C5 and S5, theory-like, {POINTS[END]}",
+            estimate=partial(farther, one=("theory", "C5"), other=("theory", "S5")),
             direction="above",
             threshold=MATTERS,
             why="the paper has a power of d against a constant factor; a factor of 1.4 is the least that this can be",
             unit="seeds",
-            needs=(needs,),
-            note=_words,
-        )
-        for key, name, source, pairs, needs in (
-            (
-                "same_group", "the same group goes farther if its action is simply transitive",
-                "Theorem 1.2; section 1.1: two types of action, even when the group is the same",
-                SAME_GROUP, "group_solves",
-            ),
-            (
-                "same_facts", "at as many facts, simply transitive goes farther than symmetric",
-                "Theorem 1.2: the algebraic structure dictates how far the length generalises", SAME_FACTS,
-                "facts_solves",
-            ),
-        )
+            needs=("theory_c5_solves", "theory_s5_solves"),
+            note=_theory,
+        ),
+        Part(
+            key="sharper",
+            name="simply transitive C6 concentrates attention more sharply than S5",
+            role="paper",
+            source="section 1.1: simply transitive actions enable sharp concentration, symmetry actions dilute it",
+            primary=True,
+            quantity="log2 of the ratio of attention off the targets at length 5, S5 to C6, theory-like, at the end",
+            estimate=partial(concentration, one=("theory", "C6"), other=("theory", "S5")),
+            direction="above",
+            threshold=TWICE,
+            why="sharp against diluted in the paper's words: a factor of two at least",
+            unit="seeds",
+            needs=("theory_c6_solves", "theory_s5_solves"),
+            note=_off,
+        ),
     ]  # fmt: skip
-    sharper = Part(
-        key="sharper",
-        name="simply transitive actions concentrate attention more sharply",
-        role="paper",
-        source="section 1.1: simply transitive actions enable sharp concentration, symmetry actions dilute attention",
-        primary=True,
-        quantity="log2 of the ratio of attention off the targets, symmetric to simply transitive, mean of both pairs",
-        estimate=partial(concentration, pairs=SAME_GROUP + SAME_FACTS),
-        direction="above",
-        threshold=SHARPER,
-        why="sharp against diluted in the paper's words: a factor of two at least",
-        unit="seeds",
-        needs=("group_solves", "facts_solves"),
-        note=partial(_ratios, pairs=SAME_GROUP + SAME_FACTS),
-    )
-    return [*lengths, sharper]
 
 
-def _ours() -> list[Part]:
-    pairs = [
+def _times() -> list[Part]:
+    """How much later S5 learns: in both blocks, and than a group of as many points."""
+    return [
         Part(
             key=key,
-            name=name,
+            name=f"{condition}: S5 takes longer to learn length 5 than {group}",
             role="ours",
-            quantity=f"octaves by which the first goes farther, mean over {' and '.join(map(' - '.join, of))}, seeds "
-            "that solve the training length",
-            estimate=partial(farther, pairs=of),
+            quantity=f"log2 of the ratio of steps until the loss falls below {LEARNED:g}, S5 to {group}",
+            estimate=partial(later, one=(condition, group), other=(condition, "S5")),
+            direction="above",
+            threshold=TWICE,
+            why="twice the steps: what a second seed does not change",
+            unit="seeds",
+            note=partial(_time, cells=((condition, group), (condition, "S5"))),
+        )
+        for key, condition, group in (
+            ("time_theory", "theory", "C6"), ("time_standard", "standard", "C6"), ("time_points", "theory", "C5"),
+        )
+    ]  # fmt: skip
+
+
+def _lengths() -> list[Part]:
+    """Whether the block, or further training, moves the length of a group."""
+    block = [
+        Part(
+            key=f"block_{group.lower()}",
+            name=f"{group} goes farther in the theory-like block than in the standard one",
+            role="ours",
+            quantity=f"octaves between the accuracy curves, theory-like minus standard, {POINTS[END]}",
+            estimate=partial(farther, one=("theory", group), other=("standard", group)),
             direction="above",
             threshold=MATTERS,
-            why="a factor of 1.4 in length, as for the paper's statement",
+            why="a factor of 1.4 in length, as for the structure of the group",
             unit="seeds",
-            note=partial(_gaps, pairs=of),
+            note=partial(_words, conditions=("theory", "standard")),
         )
-        for key, (name, of) in OTHERS.items()
+        for group in ("C6", "S5")
     ]
-    points = Part(
-        key="same_points",
-        name="at as many points, simply transitive concentrates more sharply",
-        role="ours",
-        quantity="log2 of the ratio of attention off the targets, D12 to A4 on itself, 12 points each",
-        estimate=partial(concentration, pairs=SAME_POINTS),
-        direction="above",
-        threshold=SHARPER,
-        why="a factor of two, as for the paper's statement, whose pairs differ in the number of points as well",
-        unit="seeds",
-        note=partial(_ratios, pairs=SAME_POINTS),
-    )
-    sizes = [
+    training = [
         Part(
-            key=column,
-            name=name,
+            key=f"training_{group.lower()}",
+            name=f"{group} goes farther with training after its loss is small",
             role="ours",
-            quantity=f"octaves per doubling of the {column}, over all groups that solve (least squares on both)",
-            estimate=partial(slope, size=column),
-            direction=direction,
-            threshold=0.0,
-            why="any effect in that direction",
+            quantity="octaves between the accuracy curves at the end and when the loss falls below 0.01, theory-like",
+            estimate=partial(further, cell=("theory", group)),
+            direction="above",
+            threshold=MATTERS,
+            why="a factor of 1.4 in length, as for the structure of the group",
             unit="seeds",
-            note=_words,
+            note=_theory,
         )
-        for column, (name, direction) in SIZES.items()
+        for group in ("C6", "S5")
     ]
-    return [*pairs, points, *sizes]
+    return [*block, *training]
 
 
-def share_solving(found: Found, level: float, *, pairs: Pairs) -> Interval | NotMeasurable:
-    """The share of seeds at which all groups of the pairs solve the training length."""
-    return share_of(_all_solve(found, pairs), level)
+def changed(condition: str, key: str, groups: tuple[str, str] = ("C6", "S5")) -> list[Part]:
+    """Whether the second group is later than the first, and the first goes far beyond it, under this condition."""
+    first, second = ((condition, group) for group in groups)
+    return [
+        Part(
+            key=f"{key}_time",
+            name=f"{condition}: {groups[1]} takes longer to learn length 5 than {groups[0]}",
+            role="ours",
+            quantity=f"log2 of the ratio of steps until the loss falls below {LEARNED:g}, {groups[1]} to {groups[0]}",
+            estimate=partial(later, one=first, other=second),
+            direction="above",
+            threshold=TWICE,
+            why="twice the steps, as without the change",
+            unit="seeds",
+            note=partial(_time, cells=(first, second)),
+        ),
+        Part(
+            key=f"{key}_farther",
+            name=f"{condition}: {groups[0]} goes far beyond {groups[1]}",
+            role="ours",
+            quantity=f"octaves between the accuracy curves of {groups[0]} and {groups[1]}, {POINTS[END]}",
+            estimate=partial(farther, one=first, other=second),
+            direction="above",
+            threshold=FARTHER,
+            why="a factor of two in length, as in huang2025/fig1a",
+            unit="seeds",
+            note=partial(_words, conditions=(condition,)),
+        ),
+    ]
 
 
-def farther(found: Found, level: float, *, pairs: Pairs) -> Interval | NotMeasurable:
-    """The octaves by which the first of a pair goes farther, mean over the pairs, where all solve."""
-    gaps = _differences(found.octaves, pairs).mean(axis=1)[_all_solve(found, pairs)]
-    return mean_of(gaps, level, (-found.span, found.span), "at which all of them solve the training length")
+def learned(condition: str, group: str, key: str) -> Part:
+    """The precondition that the group is learned under this condition."""
+    return precondition(
+        f"{key}_{group.lower()}_solves",
+        f"{condition}: {group} solves its training length",
+        f"{SOLVING}, at the end",
+        partial(cell_solves, condition=condition, group=group),
+        partial(_time, cells=((condition, group),)),
+    )
 
 
-def concentration(found: Found, level: float, *, pairs: Pairs) -> Interval | NotMeasurable:
-    """log2 of the ratio of attention off the targets, second to first, mean over the pairs, where all solve."""
-    ratios = -_differences(found.off, pairs).mean(axis=1)[_all_solve(found, pairs)]
-    return mean_of(ratios, level, UNBOUNDED, "at which all of them solve the training length")
+def cell_solves(found: Found, level: float, *, condition: str, group: str) -> Interval | NotMeasurable:
+    """The share of seeds that solve the training length at the end."""
+    return share_solving(found.lengths, level, condition=condition, group=group)
 
 
-def slope(found: Found, level: float, *, size: str) -> Interval | NotMeasurable:
-    """What a doubling of the size adds to the octaves, with the other size held fixed, by seed."""
-    groups = list(found.octaves)
-    design = np.array([[np.log2(properties(g)["facts"]), np.log2(properties(g)["points"]), 1.0] for g in groups])
-    solves, octaves = found.solves.to_numpy(bool), found.octaves.to_numpy(float)
-    fitted = [_fit(design[use], of_seed[use]) for use, of_seed in zip(solves, octaves)]
-    values = pd.Series([fit[list(SIZES).index(size)] for fit in fitted], dtype=float).dropna()
-    return mean_of(values, level, UNBOUNDED, "at which enough groups solve the training length")
+def farther(found: Found, level: float, *, one: Cell, other: Cell) -> Interval | NotMeasurable:
+    """The octaves by which one cell goes farther than the other at the end, where both solve the training length."""
+    span = found.lengths.span
+    values = differences(found.lengths, (*one, END), (*other, END))
+    return mean_of(values, level, (-span, span), "at which both solve the training length")
 
 
-def _fit(design: Float[np.ndarray, "group 3"], values: Float[np.ndarray, "group"]) -> Sequence[float]:
-    if len(values) <= 3 or np.linalg.matrix_rank(design) < 3:
-        return [np.nan, np.nan]
-    return np.linalg.lstsq(design, values, rcond=None)[0][:2].tolist()
+def further(found: Found, level: float, *, cell: Cell) -> Interval | NotMeasurable:
+    """The octaves that a cell gains from a loss of 0.01 to the end, where it solves the training length at both."""
+    span = found.lengths.span
+    values = differences(found.lengths, (*cell, END), (*cell, at_loss(0.01)))
+    return mean_of(values, level, (-span, span), "that solve the training length at both")
 
 
-def _differences(table: pd.DataFrame, pairs: Pairs) -> pd.DataFrame:
-    return pd.DataFrame({f"{one} - {other}": table[one] - table[other] for one, other in pairs})
+def later(found: Found, level: float, *, one: Cell, other: Cell) -> Interval | NotMeasurable:
+    """log2 of the ratio of steps to learn, other to one; open above if some of the other never learned in its steps.
+
+    Seeds at which the first never learned are left out: nothing bounds their ratio from below.
+    """
+    if one not in found.times or other not in found.times:
+        return NotMeasurable("no rows of these runs")
+    ratios = (found.times[other] - found.times[one])[~found.late[one]].dropna()
+    if len(ratios) < 2:
+        return NotMeasurable(f"{len(ratios)} seeds at which {one[1]} learns; a mean with an interval needs two")
+    return mean_over(ratios, level, UNBOUNDED, open_above=bool(found.late[other].reindex(ratios.index).any()))
 
 
-def _all_solve(found: Found, pairs: Pairs) -> pd.Series:
-    return found.solves[[group for pair in pairs for group in pair]].all(axis=1)
+def concentration(found: Found, level: float, *, one: Cell, other: Cell) -> Interval | NotMeasurable:
+    """log2 of the ratio of attention off the targets, other to one, where both solve the training length."""
+    if one not in found.off or other not in found.off:
+        return NotMeasurable("no rows of these runs")
+    solving = differences(found.lengths, (*one, END), (*other, END)).index
+    values = (found.off[other] - found.off[one]).reindex(solving).dropna()
+    return mean_of(values, level, UNBOUNDED, "at which both solve the training length")
 
 
-def _words(found: Found) -> str:
-    return found.words
+def _time(found: Found, *, cells: tuple[Cell, ...]) -> str:
+    told = []
+    for cell in cells:
+        times, late = 2 ** found.times[cell], found.late[cell]
+        steps = ", ".join(f"{'over ' if late[unit] else ''}{step:,.0f}" for unit, step in times.items())
+        told.append(f"{cell[1]} learns after {steps} steps")
+    return "; ".join(told)
 
 
-def _gaps(found: Found, *, pairs: Pairs) -> str:
-    means = _differences(found.octaves, pairs).mean()
-    return "; ".join(f"{pair}: {value:.2f}" for pair, value in means.items()) + f"; {found.words}"
+def _words(found: Found, *, conditions: tuple[str, ...]) -> str:
+    return "; ".join(f"{name}: {found.lengths.words[name]}" for name in conditions if name in found.lengths.words)
 
 
-def _ratios(found: Found, *, pairs: Pairs) -> str:
-    off = {group: 2 ** found.off[group].mean() for pair in pairs for group in pair}
+def _theory(found: Found) -> str:
+    return _words(found, conditions=("theory",))
+
+
+def _off(found: Found) -> str:
+    off = {
+        group: 2 ** found.off["theory", group].mean()
+        for group in ("C5", "C6", "S5")
+        if ("theory", group) in found.off
+    }
     return "attention off the targets: " + ", ".join(f"{group} {value:.4f}" for group, value in off.items())
 
 
-def _solved(found: Found, *, pairs: Pairs) -> str:
-    counts = {group: int(found.solves[group].sum()) for pair in pairs for group in pair}
-    return ", ".join(f"{group} at {count} seeds" for group, count in counts.items())
+def measure(item: Item, work: Path) -> pd.DataFrame:
+    """Steps, accuracies and loss of one run at all its points, and its attention at the end."""
+    from interp.claims.huang2025._training import taught
+
+    run = LegoRun(**item.parameters)
+    found = taught(run)
+    return concat([run_rows(run, found), target_rows(run, found.model(), run.length, point=END)])
+
+
+def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
+    """Steps to learn, length reached and attention off the targets, cell by cell."""
+    from interp.claims.huang2025._figures import draw_cells
+
+    found = with_settings(rows)
+    accuracy = found[(found["metric"] == "accuracy") & (found["point"] == END)]
+    steps = found[found["metric"] == "updates"]
+    return {"cells": draw_cells(curve_metrics(accuracy), steps, found[found["metric"].isin(["predicate", "answer"])])}

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from interp.claims.huang2025._runs import END, LEARNED, at_loss
 from probes.rows import setting, table
 
 LENGTHS = (5, 10, 20, 40, 80, 160)
@@ -28,26 +29,29 @@ def ramps(ends: Float[np.ndarray, "*curve"], lengths: Sequence[int] = LENGTHS) -
     return np.clip(1 - (np.log2(lengths) - np.asarray(ends)[..., None]) / 2, 0, 1)
 
 
-def measured(shares: Float[np.ndarray, "*curve"], generator: np.random.Generator) -> Float[np.ndarray, "*curve"]:
-    """What `N_TEST` sentences show of accuracies."""
-    return generator.binomial(N_TEST, shares) / N_TEST
+def measured(
+    shares: Float[np.ndarray, "*curve"], generator: np.random.Generator, n: int = N_TEST
+) -> Float[np.ndarray, "*curve"]:
+    """What n sentences show of accuracies."""
+    return generator.binomial(n, shares) / n
 
 
 @cache
 def accuracy_labels(
-    conditions: tuple[str, ...], groups: tuple[str, ...], points: int, *, stages: bool = False
+    conditions: tuple[str, ...],
+    groups: tuple[str, ...],
+    points: tuple[str | int, ...],
+    *,
+    name: str = "point",
+    seeds: int = SEEDS,
 ) -> pd.DataFrame:
-    """Rows of accuracy for values [condition group seed point length]; a point is an evaluation, or a stage."""
-    places = list(itertools.product(conditions, groups, range(SEEDS), range(points), LENGTHS))
+    """Rows of accuracy for values [condition group seed point length]; `name` says what a point is."""
+    places = list(itertools.product(conditions, groups, range(seeds), points, LENGTHS))
     return table(
         run=[f"{condition},{group},{seed}" for condition, group, seed, _, _ in places],
         condition=[condition for condition, *_ in places],
         unit=[str(seed) for _, _, seed, _, _ in places],
-        setting=[
-            setting(group=group, length=length, **({"stage": point} if stages else {}))
-            for _, group, _, point, length in places
-        ],
-        update=[100 * (point + 1) for _, _, _, point, _ in places],
+        setting=[setting(group=group, length=length, **{name: point}) for _, group, _, point, length in places],
         metric="accuracy",
         value=0.0,
     )
@@ -55,32 +59,43 @@ def accuracy_labels(
 
 @cache
 def point_labels(
-    metric: str, conditions: tuple[str, ...], groups: tuple[str, ...], points: int, *, stages: bool = False
+    metric: str,
+    conditions: tuple[str, ...],
+    groups: tuple[str, ...],
+    points: tuple[str | int, ...],
+    *,
+    name: str = "point",
+    seeds: int = SEEDS,
 ) -> pd.DataFrame:
-    """Rows of `metric` for values [condition group seed point]: the loss of an evaluation, the labels of a stage."""
-    places = list(itertools.product(conditions, groups, range(SEEDS), range(points)))
+    """Rows of `metric` for values [condition group seed point]: the steps of a point, the labels of a stage."""
+    places = list(itertools.product(conditions, groups, range(seeds), points))
     return table(
         run=[f"{condition},{group},{seed}" for condition, group, seed, _ in places],
         condition=[condition for condition, *_ in places],
         unit=[str(seed) for _, _, seed, _ in places],
-        setting=[
-            setting(group=group, **({"stage": point} if stages else {"length": 5})) for _, group, _, point in places
-        ],
-        update=[100 * (point + 1) for *_, point in places],
+        setting=[setting(group=group, **{name: point}) for _, group, _, point in places],
         metric=metric,
         value=0.0,
     )
 
 
+def step_labels(conditions: tuple[str, ...], groups: tuple[str, ...], seeds: int = SEEDS) -> pd.DataFrame:
+    """Rows of the steps to learn for values [condition group seed]."""
+    return point_labels("updates", conditions, groups, (at_loss(LEARNED),), seeds=seeds)
+
+
 @cache
-def target_labels(conditions: tuple[str, ...], groups: tuple[str, ...], length: int) -> pd.DataFrame:
+def target_labels(
+    conditions: tuple[str, ...], groups: tuple[str, ...], length: int, point: str | None = None
+) -> pd.DataFrame:
     """Rows of attention on the targets for values [metric condition group seed answer]; predicate, then answer."""
+    at = {} if point is None else {"point": point}
     places = list(itertools.product(("predicate", "answer"), conditions, groups, range(SEEDS), range(length)))
     return table(
         run=[f"{condition},{group},{seed}" for _, condition, group, seed, _ in places],
         condition=[condition for _, condition, *_ in places],
         unit=[str(seed) for *_, seed, _ in places],
-        setting=[setting(group=group, length=length, answer=answer) for _, _, group, _, answer in places],
+        setting=[setting(group=group, length=length, answer=answer, **at) for _, _, group, _, answer in places],
         metric=[metric for metric, *_ in places],
         value=0.0,
     )
@@ -90,3 +105,9 @@ def filled(*parts: tuple[pd.DataFrame, Float[np.ndarray, "..."]]) -> pd.DataFram
     """One table of several with these values, each in the order of its labels."""
     labels = pd.concat([labels for labels, _ in parts], ignore_index=True)
     return labels.assign(value=np.concatenate([values.ravel() for _, values in parts]))
+
+
+def solving(conditions: tuple[str, ...], groups: tuple[str, ...]) -> tuple[pd.DataFrame, Float[np.ndarray, "row"]]:
+    """Rows that say of every run that it solves the training length, for `filled`."""
+    labels = point_labels("accuracy", conditions, groups, (END,))
+    return labels, np.ones(len(labels))

@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._fig1a import CYCLIC, FARTHER, NEARLY_PERFECT, SYMMETRIC
-from interp.claims.huang2025._worlds import SEEDS, accuracy_labels, filled, measured, point_labels, ramps
+from interp.claims.huang2025._runs import END, LegoRun, at_loss
+from interp.claims.huang2025._worlds import SEEDS, accuracy_labels, filled, measured, ramps, step_labels
 from interp.core.claim import World
 
 MODELS = ("theory",)
 """The parts about the standard block have the same estimators."""
-POINTS = 3
-"""Evaluations."""
+POINTS = (at_loss(0.01), at_loss(0.001), END)
 _FIRST, _SPREAD = np.log2(10), 0.2
-"""log2 of the length that both groups solve at the first evaluation, and its spread over seeds."""
+"""log2 of the length that both groups solve at the first point, and its spread over seeds."""
 
 
 def _rows(
@@ -22,29 +22,28 @@ def _rows(
     *,
     ahead: float = 0.0,
     step: float = 0.3,
-    lag: int = 0,
+    early: float = 0.0,
     learned: bool = True,
     perfect: float | None = None,
 ) -> pd.DataFrame:
-    """Every evaluation adds `step` octaves and halves the loss; C6 is `ahead` octaves, S5 `lag` evaluations late.
+    """Every point adds `step` octaves; C6 is `ahead` by so many, and by `early` more before the end.
 
     `perfect` is the mean accuracy of C6 at 160 in the end; an S5 that is not `learned` fails at the training length.
     """
-    times = np.broadcast_to(np.arange(POINTS, dtype=float), (len(MODELS), 2, SEEDS, POINTS)).copy()
-    times[:, 1] -= lag
-    ends = _FIRST + step * times + generator.normal(0, _SPREAD, (len(MODELS), 2, SEEDS, 1))
+    ends = _FIRST + step * np.arange(len(POINTS)) + generator.normal(0, _SPREAD, (len(MODELS), 2, SEEDS, 1))
     ends[:, 0] += ahead
+    ends[:, 0, :, :-1] += early
     if not learned:
         ends[:, 1] = np.log2(3)
     shares = ramps(ends)
     if perfect is not None:
         shares[:, 0, :, -1] = 1.0
         shares[:, 0, :, -1, -1] = generator.uniform(2 * perfect - 1, 1, (len(MODELS), SEEDS))
-    losses = 0.1 * 0.5**times * np.exp(generator.normal(0, 0.05, times.shape))
     groups = (CYCLIC, SYMMETRIC)
+    times = 4000 * np.array([1.0, 4.0])[None, :, None] * np.exp(generator.normal(0, 0.1, (len(MODELS), 2, SEEDS)))
     return filled(
-        (accuracy_labels(MODELS, groups, POINTS), measured(shares, generator)),
-        (point_labels("loss", MODELS, groups, POINTS), losses),
+        (accuracy_labels(MODELS, groups, POINTS), measured(shares, generator, LegoRun().n_test)),
+        (step_labels(MODELS, groups), times),
     )
 
 
@@ -55,7 +54,7 @@ def _truth(**truth: bool) -> dict[str, bool]:
 WORLDS = (
     World(
         "C6 goes twice as far, no more",
-        _truth(c6_far=False, farther=False, way=False, loss=False),
+        _truth(c6_far=False, farther=False, loss_0_01=False, loss_0_001=False),
         partial(_rows, ahead=FARTHER),
     ),
     World(
@@ -65,13 +64,13 @@ WORLDS = (
     ),
     World(
         "S5 is not learned at the training length",
-        _truth(s5_solves=False, farther=False, way=False, loss=False),
+        _truth(s5_solves=False, farther=False, loss_0_01=False, loss_0_001=False),
         partial(_rows, learned=False, perfect=0.97),
     ),
     World(
-        "S5 only learns later",
-        _truth(loss=False),
-        partial(_rows, step=1.0, lag=1),
+        "C6 is ahead until S5 has been trained on",
+        _truth(farther=False, loss_0_01=True, loss_0_001=True),
+        partial(_rows, step=0.2, early=2.0),
     ),
     World(
         "as published",

@@ -12,7 +12,7 @@ from interp.claims.huang2025._worlds import SEEDS, filled, measured, ramps
 from interp.core.claim import World
 from probes.rows import setting, table
 
-GROUPS, DEGREES, STAGES, LONGEST = ("S5", "C6"), (0.2, 0.4, 0.6), 4, 33
+GROUPS, DEGREES, STAGES, LONGEST = ("S5", "C6"), (0.4, 0.6, 0.8), 4, 33
 """The cpu preset."""
 LENGTHS = (*(length for length in ALL if length < LONGEST), LONGEST)
 METRICS = ("error", "steps", "labels_right", "ended")

@@ -8,7 +8,6 @@ where it is. Attention should move with the variable.
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,14 +16,24 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._attention import attention_rows, followed_rows
-from interp.claims.huang2025._parts import DEVIATIONS, OURS, REGIME, TOO_SMALL
-from interp.claims.huang2025._runs import LOOPS, THEORY, LegoRun, by_seed, trained
-from interp.claims.huang2025._worlds import SEEDS, filled
-from interp.core.claim import Claim, Item, Scale, World, register
+from interp.claims.huang2025._parts import BEFORE, DEVIATIONS, REGIME, SCALE, TOO_SMALL
+from interp.claims.huang2025._runs import (
+    LOOPS,
+    SOLVES,
+    THEORY,
+    LegoRun,
+    by_group,
+    of_solving,
+    presets,
+    solved_rows,
+    to_draw,
+)
+from interp.claims.huang2025._worlds import SEEDS, filled, solving
+from interp.core.claim import Claim, Item, World, register
 from interp.core.judging import mean_over
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
-from probes.rows import concat, setting, table, with_settings
+from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,42 +45,28 @@ FOLLOWS = 0.2
 """How much more attention the predicate that names the variable should have than the one in its old place."""
 
 
-@dataclass(frozen=True)
-class Fig5:
-    """One model for each group and seed."""
-
-    run: LegoRun
-    seeds: int
-    first_unit: int = 0
-
-
-PRESETS = {
-    "smoke": Fig5(replace(THEORY, d_token=8, d_mlp=32, n_variables=12, first=3, steps=4, n_test=8), seeds=2),
-    "cpu": Fig5(THEORY, seeds=8),
-    "paper": Fig5(replace(THEORY, d_token=64, d_mlp=1024, first=2000, steps=20_000, n_test=100), seeds=10),
-}
-
-
-def items(preset: Fig5) -> list[Item]:
-    """One item for each group and seed."""
-    return by_seed([replace(preset.run, group=group) for group in GROUPS], preset)
+PRESETS = presets(THEORY)
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
     """The attention map by position and along the chain; attention on the variable and on its old position."""
+    from interp.claims.huang2025._training import taught
+
     run = LegoRun(**item.parameters)
-    model = trained(run)
+    found = taught(run)
+    model = found.model()
     maps = [attention_rows(run, model, order) for order in ("as written", "permuted", "permuted, by chain")]
-    return concat([*maps, followed_rows(run, model)])
+    return concat([solved_rows(run, found), *maps, followed_rows(run, model)])
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
     """By seed: attention on the variable's predicate and on its old place; columns group, change and which."""
-    followed = with_settings(rows[rows["metric"].isin(["variable", "place"])])
+    followed = of_solving(rows)
+    followed = followed[followed["metric"].isin(["variable", "place"])]
     return followed.pivot_table(index="unit", columns=["group", "change", "metric"], values="value")
 
 
-def parts(_preset: Fig5) -> list[Part]:
+def parts(_preset: object) -> list[Part]:
     """For each group: attention on the variable's predicate minus that on its old place, permuted and moved."""
     return [
         Part(
@@ -96,12 +91,16 @@ def parts(_preset: Fig5) -> list[Part]:
 
 def followed(found: pd.DataFrame, level: float, *, group: str, change: str) -> Interval | NotMeasurable:
     """How much more attention the predicate that names the variable has than the one in its old place."""
-    of_change = found[group, change]
+    if (group, change) not in found.columns.droplevel(-1):
+        return NotMeasurable("no seed solves the training length")
+    of_change = found[group, change].dropna()
     return mean_over(of_change["variable"] - of_change["place"], level, (-1.0, 1.0))
 
 
 def _each(found: pd.DataFrame, *, group: str, change: str) -> str:
-    means = found[group, change].mean()
+    means = found[group, change].mean() if (group, change) in found.columns.droplevel(-1) else None
+    if means is None:
+        return ""
     return f"on the variable {means['variable']:.3f}, on its old place {means['place']:.3f}"
 
 
@@ -121,7 +120,7 @@ def _labels() -> pd.DataFrame:
 def _rows(generator: np.random.Generator, *, variable: float, place: float) -> pd.DataFrame:
     """Models that attend so to the variable and to the place, with a spread over seeds."""
     means = np.array([variable, place]).reshape(2, 1, 1, 1) + generator.normal(0, 0.04, (2, 2, 2, SEEDS))
-    return filled((_labels(), np.clip(means, 0, 1)))
+    return filled(solving(("theory",), GROUPS), (_labels(), np.clip(means, 0, 1)))
 
 
 _KEYS = [f"{group.lower()}_{change}" for change in CHANGES for group in GROUPS]
@@ -138,7 +137,7 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     """The maps of both groups, as written, permuted, and permuted with the keys in the order of the chain."""
     from interp.claims.huang2025._figures import draw_maps
 
-    return {"maps": draw_maps(with_settings(rows[rows["metric"] == "clause_attention"]), "scope")}
+    return {"maps": draw_maps(to_draw(rows, "clause_attention"), "scope")}
 
 
 register(
@@ -148,16 +147,13 @@ register(
             "With randomly permuted predicates, retrieval is keyed to the shared variable rather than to position."
         ),
         method=(
-            "At the training length, where an answer's variable is named in another place than before: attention on "
+            f"Models that solve at least {SOLVES:g} of the sentences of length 5, at that length, where "
+            "an answer's variable is named in another place than before: attention on "
             "the predicate that names it minus that on the one in its old place, for both groups, after permuting "
             "the predicates as the paper does, and after moving only the variables that they refer back to. Means "
             "over seeds."
         ),
-        scale={
-            "smoke": Scale("smaller", "a test of the code: 4 steps at length 5, tokens of width 8"),
-            "cpu": Scale("smaller", f"600 steps at length 5, 170 variables, tokens of width 32; {OURS}"),
-            "paper": Scale("smaller", f"20,000 steps at length 5, tokens of width 64; {OURS}"),
-        },
+        scale=SCALE,
         finding=(
             "With the predicates in random order the one that names the variable had {c6_permuted} (C6) and "
             "{s5_permuted} (S5) more of the attention than the one in its old place; with only the variables moved, "
@@ -165,9 +161,9 @@ register(
         ),
         deviations=(
             f"{DEVIATIONS}"
-            "Theory-like model only. cpu: 600 steps at length 5, eight seeds. paper: wider, 20,000 steps, ten seeds. "
-            "The paper shows attention maps and gives no numbers; the difference that counts is ours. Which clause a "
-            f"trained model attends to does not depend on its width. {TOO_SMALL}"
+            "The theory-like models of huang2025/fig1a at their end. The paper shows attention maps and gives no "
+            "numbers; the difference that counts is ours. Which clause a trained model attends to does not depend on "
+            f"its width. {TOO_SMALL}"
         ),
         clarity=(
             "A single layer without positions cannot see the order of what precedes a query, so that the paper's "
@@ -176,13 +172,14 @@ register(
             f"is our control, tests just that. {REGIME}"
         ),
         history=(
+            f"{BEFORE}"
             "Until the parts were declared, the paper's permutation and our control counted alike. In the first run "
             "the predicate in the variable's old place had 0.001 of the attention at most, also when nothing but the "
             "variables had moved."
         ),
         presets=PRESETS,
         loops=LOOPS,
-        items=items,
+        items=by_group,
         measure=measure,
         summary=summary,
         parts=parts,

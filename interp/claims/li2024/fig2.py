@@ -24,6 +24,7 @@ from interp.claims.li2024._factor_parts import factor_parts
 from interp.claims.li2024._factor_worlds import factor_worlds
 from interp.claims.li2024._factors import ENOUGH, Factors, summarised
 from interp.claims.li2024._runs import (
+    LOOPS,
     Line,
     errors_of,
     line_items,
@@ -36,7 +37,6 @@ from interp.claims.li2024._runs import (
 )
 from interp.claims.li2024._worlds import Along, ErrorOf, along_lines
 from interp.core.claim import Claim, Item, Scale, register
-from interp.core.loops import loop
 from interp.core.parts import Part
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"),),
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

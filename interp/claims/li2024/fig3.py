@@ -21,6 +21,7 @@ from interp.claims.li2024._factor_worlds import factor_worlds
 from interp.claims.li2024._factors import ENOUGH, Factors, composed_exponent, composed_growth, summarised
 from interp.claims.li2024._runs import (
     LONG,
+    LOOPS,
     Line,
     errors_of,
     line_items,
@@ -33,7 +34,6 @@ from interp.claims.li2024._runs import (
 )
 from interp.claims.li2024._worlds import Along, ErrorOf, along_lines
 from interp.core.claim import Claim, Item, Scale, register
-from interp.core.loops import loop
 from interp.core.parts import Part
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"),),
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

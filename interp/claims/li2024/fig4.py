@@ -33,10 +33,9 @@ from interp.claims.li2024._condition_1 import (
     summary,
 )
 from interp.claims.li2024._factor_parts import TIE
-from interp.claims.li2024._runs import exam_rows, seeds_of, trained
+from interp.claims.li2024._runs import LOOPS, exam_rows, seeds_of, trained
 from interp.claims.li2024._worlds import Along, cells
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.loops import loop
 from interp.core.parts import Part
 
 if TYPE_CHECKING:
@@ -265,7 +264,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"),),
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from interp.claims.li2024._runs import NOISE, generators
+from interp.claims.li2024._runs import MEASURED, NOISE, generators
 from interp.claims.li2024._stages import (
     LATER,
     VANISHED,
@@ -33,7 +33,6 @@ from interp.claims.li2024._stages import (
     times_note,
 )
 from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
-from interp.core.loops import loop
 from interp.core.parts import Part
 from probes.rows import concat, setting, table
 
@@ -274,7 +273,7 @@ register(
             "paper": Scale("the paper's own numbers", "smaller steps, 50 seeds"),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"),),
+        loops=MEASURED,
         items=items,
         measure=measure,
         summary=summary,

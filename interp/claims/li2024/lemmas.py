@@ -17,9 +17,8 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.li2024._gradients import EPSILON, KINDS, NUMBERS, first_time, share_bounded, summary, worst_note
-from interp.claims.li2024._runs import generators, seeds_of
+from interp.claims.li2024._runs import MEASURED, generators, seeds_of
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.loops import loop
 from interp.core.parts import Part
 from probes.rows import concat, setting, table
 
@@ -272,7 +271,7 @@ register(
             "paper": Scale("the paper's own numbers", "d = 30, M = 20, K = 3, alpha = 0.4; 50 seeds"),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"),),
+        loops=MEASURED,
         items=items,
         measure=measure,
         summary=summary,

@@ -18,10 +18,9 @@ import pandas as pd
 
 from interp.claims.li2024._factors import ENOUGH
 from interp.claims.li2024._patterns import all_right, beyond_vote, exponent, needs_note, summary, vote_note
-from interp.claims.li2024._runs import Trained, exam_rows, generators, seeds_of
+from interp.claims.li2024._runs import LOOPS, Trained, exam_rows, generators, seeds_of
 from interp.claims.li2024._worlds import Along, cells
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.loops import loop
 from interp.core.parts import Part
 
 if TYPE_CHECKING:
@@ -231,7 +230,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"),),
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -24,10 +24,9 @@ from interp.claims.li2024._advantages import (
     least_cell_note,
     summary,
 )
-from interp.claims.li2024._runs import exam_rows, seeds_of, trained
+from interp.claims.li2024._runs import LOOPS, exam_rows, seeds_of, trained
 from interp.claims.li2024._worlds import Cells, cells
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.loops import loop
 from interp.core.parts import Part
 from probes.rows import concat
 
@@ -255,7 +254,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"),),
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,11 @@ from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from toy_models.incontext.errors import Errors
+    from toy_models.incontext.exam import Scores
+    from toy_models.incontext.space import Space
 
 ID = "li2024/prop1"
 EPSILON, LOW = 0.05, 0.02
@@ -63,6 +68,8 @@ class Prop1:
     points: int = 20
 
 
+CHUNK = 500
+"""Queries of a seed examined at once: with 20 seeds and 160 examples their noise takes 1 GB."""
 PRESETS = {
     "smoke": Prop1((NOISE, LONGEST), (0.0, 1.0), n_examples=20, n_queries=40, seeds=2, iterations=60, points=10),
     "cpu": Prop1(NOISES, SHARES, n_examples=160, n_queries=500, seeds=8),
@@ -86,7 +93,7 @@ def items(preset: Prop1) -> list[Item]:
 def measure(item: Item, work: Path) -> pd.DataFrame:
     """Attention on S_k and errors by step, and with varied noise the curves along the training."""
     from toy_models.incontext.errors import Errors
-    from toy_models.incontext.exam import Exam, Scores, attention_kinds, cot_answers
+    from toy_models.incontext.exam import Exam, Scores, attention_kinds
     from toy_models.incontext.training import Setup, sgd
 
     p = item.parameters
@@ -107,12 +114,8 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
             ]
     for x in p["values"]:
         place = space if p["varied"] == "noise" else space.leaning(x)
-        streams = generators(p["seeds"], "exam")
         noise = x if p["varied"] == "noise" else NOISE
-        exam = Exam.draw(p["n_queries"], p["n_examples"], p["alpha"], errors, noise, place, streams)
-        scores = Scores.of(setup, place, weights)
-        wrong = (cot_answers(scores, exam, [p["n_examples"]])[0] != exam.prompts.query[..., 1:]).double().mean(1)
-        measured = {"mass": attention_kinds(scores, exam)[0], "step_error": wrong}
+        measured = examined(Scores.of(setup, place, weights), errors, noise, place, p)
         tables += [
             table(
                 metric=metric, value=values[:, k].tolist(), scope="test", n_tokens=p["n_queries"],
@@ -122,6 +125,22 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
             for k in range(setup.n_steps)
         ]  # fmt: skip
     return concat(tables)
+
+
+def examined(
+    scores: "Scores", errors: "Errors", noise: float, space: "Space", p: Mapping[str, Any]
+) -> dict[str, "Tensor"]:
+    """By seed and step: the attention on S_k, and the share of wrong outputs."""
+    from toy_models.incontext.exam import Exam, attention_kinds, cot_answers
+
+    streams, measured = generators(p["seeds"], "exam"), {}
+    for start in range(0, p["n_queries"], CHUNK):
+        n = min(CHUNK, p["n_queries"] - start)
+        exam = Exam.draw(n, p["n_examples"], p["alpha"], errors, noise, space, streams)
+        wrong = (cot_answers(scores, exam, [p["n_examples"]])[0] != exam.prompts.query[..., 1:]).double().mean(1)
+        for metric, found in (("mass", attention_kinds(scores, exam)[0]), ("step_error", wrong)):
+            measured[metric] = measured.get(metric, 0) + found * (n / p["n_queries"])
+    return measured
 
 
 def parts(preset: Prop1) -> list[Part]:
@@ -283,7 +302,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"),),
+        loops=(loop("iterations", "iterations"), loop("n_queries", "queries of each exam", least=CHUNK)),
         items=items,
         measure=measure,
         summary=summary,

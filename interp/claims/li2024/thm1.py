@@ -18,11 +18,10 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.li2024._factors import slope
-from interp.claims.li2024._runs import generators, seeds_of
+from interp.claims.li2024._runs import MEASURED, generators, seeds_of
 from interp.claims.li2024._thm1_parts import parts as parts_of
 from interp.claims.li2024._training import GONE, LEARNED, LEVELS, SHORT, SHOWN, bound_updates, length_line, summary
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.loops import loop
 from interp.core.parts import Part
 from interp.statistics.interval import Number
 from probes.rows import concat, setting, table
@@ -271,7 +270,7 @@ register(
             "paper": Scale("the paper's own numbers", "around d = 30, M = 20, K = 3, alpha = 0.4; 20 seeds"),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"),),
+        loops=MEASURED,
         items=items,
         measure=measure,
         summary=summary,

@@ -46,13 +46,13 @@ class EncoderRun:
     def condition(self) -> str:
         """The run's name among its claim's conditions."""
         hidden = f"_from_{self.token_from}" if self.token_from else ""
-        finite = f"_of_{self.n_sequences}" if self.n_sequences is not None else ""
-        return f"{self.told}{hidden}{'_own' if self.readouts == 'own' else ''}_{self.curriculum}{finite}"
+        return f"{self.told}{hidden}{'_own' if self.readouts == 'own' else ''}_{self.curriculum}"
 
     @property
     def item(self) -> Item:
         """The run as an item of work."""
         size = f"k={self.k},n={self.n},L={self.layers},d={self.d_model}"
+        size += f",M={self.n_sequences}" if self.n_sequences is not None else ""
         return Item(f"{self.condition},{size},seed={self.seed}", asdict(self))
 
     @property

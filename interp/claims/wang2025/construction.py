@@ -15,6 +15,7 @@ import pandas as pd
 
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import mean_over
+from interp.core.loops import Loop
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import concat, setting, table, with_settings
@@ -65,6 +66,14 @@ def items(preset: Construction) -> list[Item]:
         for k, n in preset.sizes
         for seed in range(preset.first_unit, preset.first_unit + preset.seeds)
     ]
+
+
+SEQUENCES = Loop(
+    "sequences at one scale",
+    lambda p: len(p["scales"]) * p["n_sequences"],
+    lambda p, n: {"scales": p["scales"][:1], "n_sequences": n},
+)
+"""What an item repeats."""
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
@@ -266,6 +275,7 @@ register(
         worlds=WORLDS,
         published=_published,
         figures=figures,
+        loops=(SEQUENCES,),
         clarity=(
             "The theorem is a statement about every hidden permutation, proved by a construction; a test can only "
             "try some. The construction treats all of them alike, and a share of one in ten that it failed would "

@@ -9,7 +9,7 @@ Why these settings. With a head for each hop, the 2-hop must be learned early en
 and nothing in the training asks for that: with PyTorch's embeddings (standard deviation 1) it is learned in the last
 layer, so initial embeddings have 0.1. The probe for the 3-hop is a weak sign of a chain: where the last layer attends
 to (i+2, hop^2(j)) it brings along the 1-hop decodable there, which is the 3-hop. The probe (its penalty and its
-balanced score) was changed after a first run, in which its test was inconclusive; its parts are exploratory.
+balanced score) was changed after a first run, in which its test was inconclusive.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,15 +59,20 @@ PRESETS = {
     "smoke": Fig3Right(
         _resized(
             MIXTURE, HARDEST, TOKEN, OWN,
-            k=2, n=3, layers=2, d_model=16, d_mlp=32, budget=1_280, eval_every=640, n_test=32,
+            k=2, n=3, layers=2, d_model=16, d_mlp=32, budget=1_280, n_sequences=640, eval_every=640, n_test=32,
         ),
         n_probed=8, seeds=2,
     ),
-    "cpu": Fig3Right((MIXTURE, HARDEST, TOKEN, OWN), n_probed=64, seeds=6),
+    "cpu": Fig3Right(
+        _resized(
+            MIXTURE, replace(HARDEST, budget=300_000), replace(TOKEN, budget=200_000), OWN, n_sequences=100_000,
+        ),
+        n_probed=64, seeds=6,
+    ),
     "paper": Fig3Right(
         _resized(
             MIXTURE, HARDEST, TOKEN, OWN, replace(HARDEST, told="token"), replace(TOKEN, token_from=3),
-            d_model=128, d_mlp=512, lr=1e-3,
+            d_model=128, d_mlp=512, lr=1e-3, budget=3_200_000, n_sequences=100_000,
         ),
         n_probed=256, seeds=10,
     ),
@@ -183,20 +188,25 @@ was called refuted: the paper's 10^5 examples may be a dataset seen many times, 
 share from below. Doubling was judged by the mean attention over models, now by the share of models.
 
 The probe was changed after a first run: fitted with a weaker penalty and scored by plain accuracy, its test was
-inconclusive for heads alone and supported with a layer for each; with the present one both were supported.
+inconclusive for heads alone and supported with a layer for each; with the present one both were supported. As parts
+are judged now, that of heads alone is inconclusive on those seeds, 0 to 5 (0.47).
+
+The set of 10^5 examples that is seen again, and the three passes of the hardest hop alone, were written without a
+pilot: a step of 64 sequences takes about 30 ms of a busy core at width 48 and 140 ms at 128, so that the 50,000
+steps of a long training take 25 minutes and two hours a run.
 
 Trials whose rows were not kept, seed 0 unless said, 10^5 sequences unless solved before. A head for each hop: with
 PyTorch's embeddings (standard deviation 1) the 2-hop is learned in the last layer, and the 4-hop stays at chance
-with 3 and with 4 layers. With 0.1 and 4 layers all of 7 runs solve it, most by doubling; one chain of three looks
-at (i+1, hop^1(j)) was seen. With 0.1 and 3 layers 1 of 2 runs does. With a layer of its own for each head, 3 layers
-and even PyTorch's embeddings suffice. Labelling one hop per sequence instead of all is enough (2 of 2 runs with 4
+with 3 and with 4 layers. With 0.1 and 4 layers all of 7 runs solve it, most by doubling; one chain of three looks at
+(i+1, hop^1(j)) was seen. With 0.1 and 3 layers 1 of 2 runs does. With a layer of its own for each head, 3 layers and
+even PyTorch's embeddings suffice. Labelling one hop per sequence instead of all is enough (2 of 2 runs with 4
 layers).
 
 The hop token learned the 1-hop, at best also the 2-hop, and never the 4-hop: with 3 to 6 layers (6 for 3 10^5
 sequences), learning rates 3e-4 (for 2 10^5 sequences), 1e-3 and 2e-3, the hops taught in stages (for 2 10^5
-sequences, with 3 and with 4 layers), learned, factored and sinusoidal positions, embeddings of 0.1 and 1, MLPs of
-8, 96 and 256, the token hidden from all but the last layer, or a cumulative code for the hop. Of the cumulative
-code and of one labelled hop per sequence not even the code was kept.
+sequences, with 3 and with 4 layers), learned, factored and sinusoidal positions, embeddings of 0.1 and 1, MLPs of 8,
+96 and 256, the token hidden from all but the last layer, or a cumulative code for the hop. Of the cumulative code
+and of one labelled hop per sequence not even the code was kept.
 
 Why the token stalls, looked at in one model: heads of the first layer copy the whole next permutation, and an MLP
 looks the 2-hop up; no head composes, so there is nothing for the 4-hop to build on."""
@@ -215,26 +225,23 @@ register(
         ),
         scale={
             "smoke": Scale("smaller", "a test of the code: k = 2, N = 3, 1,280 sequences"),
-            "cpu": Scale(
-                "smaller", "width 48; one pass over 10^5 sequences; the paper states neither width nor passes"
-            ),
-            "paper": Scale(
-                "smaller", "one pass over 10^5 sequences, width 128; the paper states neither width nor passes"
-            ),
+            "cpu": Scale("smaller", "width 48; one to three passes over 10^5 examples; the paper states neither"),
+            "paper": Scale("smaller", "width 128; up to 32 passes over 10^5 examples; the paper states neither"),
         },
         finding=(
             "With a head for each hop the mixture taught the hardest hop in {learned_head:.0%} of "
             "{learned_head.n} seeds and the hardest hop alone left {alone_head:.0%} at chance; told by a "
-            "token, as printed, {learned_token:.0%} learned it from the mixture in one pass."
+            "token, as printed, {learned_token:.0%} learned it from the mixture before the budget ended."
         ),
         deviations=(
             "The paper does not state its encoder's size or Adam's settings; here pre-LayerNorm, 4 layers, width 48, "
-            "4 heads, an MLP of width 96, learning rate 2e-3, batches of 64. The paper's M = 10^5 examples may be a "
-            "dataset that is repeated; here they are 10^5 fresh sequences, one pass, fewer if solved before. Every "
-            "cyclic position is supervised. The 256 held-out sequences (5,120 labels) that end training are also "
-            "reported on. cpu: six seeds. paper: width 128, both controls and 10 seeds. That the mixture is learned "
-            "and the hardest hop alone is not is a statement about one model under two training sets. The smoke "
-            "preset is far smaller still: it tests the code, not the claim."
+            "4 heads, an MLP of width 96, learning rate 2e-3, batches of 64. The paper's M = 10^5 examples are read "
+            "as a dataset that is repeated; an example of the token form keeps its hop. Training ends when solved, "
+            "at the latest after one pass (mixture, heads), two (token) or three (hardest hop alone); paper: after "
+            "32. Every cyclic position is supervised. The 256 held-out sequences (5,120 labels) that end training "
+            "are also reported on. cpu: six seeds. paper: width 128, both controls and 10 seeds. That the mixture is "
+            "learned and the hardest hop alone is not is a statement about one model under two training sets. The "
+            "smoke preset is far smaller still: it tests the code, not the claim."
         ),
         presets=PRESETS,
         loops=LOOPS,
@@ -245,10 +252,15 @@ register(
         worlds=WORLDS,
         published=lambda rows: rows[rows["metric"].isin(PUBLISHED)],
         figures=figures,
+        falls_short=(
+            "What teaches the hardest hop here is a mixture read by a head for each hop; with a token for the hop, "
+            "as printed, no run learned it in two passes. That the hardest hop alone teaches nothing is shown "
+            "for three passes, with heads; more were not run."
+        ),
         clarity=(
             "The paper does not say how large its encoder is, how it is trained, how often its 10^5 examples are "
-            "seen, nor how many seeds the figure shows. A run that has not learned after one pass is therefore no "
-            "evidence against the figure, and that the hardest hop alone fails is shown for one pass only."
+            "seen, nor how many seeds the figure shows. A run that has not learned after a few passes is therefore "
+            "no evidence against the figure, and that the hardest hop alone fails is shown for as many only."
         ),
         history=HISTORY,
     )

@@ -15,6 +15,7 @@ import pandas as pd
 
 from interp.claims.wang2025._bounds import Size, bound_part, bound_rows, bounded, bounds_figure, simulated_bounds
 from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
+from interp.core.loops import SEEDS
 from interp.core.parts import Part
 from probes.rows import concat
 
@@ -180,6 +181,10 @@ register(
             "The lemmas go on from population gradients to samples; how many are needed is in wang2025/fig3-left and "
             "thm7. Ideal layers have a softmax scale of 60 instead of infinity."
         ),
+        falls_short=(
+            "The readout's gradients decide nothing here, and in the loss (2) that of stage 1 is not as printed: a "
+            "term in the fixed points is missing (see Clarity)."
+        ),
         clarity=(
             "Lemma 18's gradient is that of a readout which sees its own layer's output alone. The loss (2) reads "
             "the whole residual stream, where sigma_i(j) tells of sigma_i(pi_i(j)): there is a further term, on the "
@@ -199,5 +204,6 @@ register(
         parts=parts,
         worlds=WORLDS,
         figures=partial(bounds_figure, words=WORDS, title="Printed gradients against autograd, difference / 1e-9"),
+        loops=(SEEDS,),
     )
 )

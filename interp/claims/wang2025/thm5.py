@@ -193,6 +193,10 @@ register(
             "most a share q / (tau^2 (N-1)^(2k)) of all functions. The perceptron is one learner, and Remark 6's "
             "tau ~ n^(-1/2) is a heuristic: that it takes many samples cannot confirm the bound, only break it."
         ),
+        falls_short=(
+            "Any learner and N^Omega(k) cannot be enumerated: what is tested are the steps of the proof at small "
+            "sizes, and one learner; the exponents of the proof's last line do not follow as printed (see Clarity)."
+        ),
         clarity=(
             "Slips that do not matter: in Lemma 10 all factors have index k instead of i, which read literally is "
             "false from k = 2 on; Lemma 12's proof asks for permutations that agree at fewer than r places and "

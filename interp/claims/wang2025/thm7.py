@@ -25,6 +25,7 @@ from interp.claims.wang2025._bounds import (
 )
 from interp.claims.wang2025._parts import MOST
 from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
+from interp.core.loops import SEEDS
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import concat
@@ -233,6 +234,10 @@ register(
             "the proof's 2 k^2 N^3 log(2kN/epsilon), and epsilon is 1/(k^2 N^3) without a logarithm. beta_0 = 1. "
             "Inputs must be enumerable, so k and N are tiny, and L is at most 4."
         ),
+        falls_short=(
+            "That so many sequences suffice is hardly tested: at these sizes they are more than there are inputs, so "
+            "this is the algorithm near its population limit."
+        ),
         clarity=(
             "Even without logarithms M = k^4 N^6 is more than there are inputs, (N!)^k kN, at every size here: the "
             "condition asks for more labels than the task has at k = 1 up to N = 7, at k = 2 up to N = 5, at k = 4 "
@@ -252,5 +257,6 @@ register(
         parts=parts,
         worlds=WORLDS,
         figures=partial(bounds_figure, words=WORDS, title="Theorem 7: largest error over all inputs / ε"),
+        loops=(SEEDS,),
     )
 )

@@ -14,6 +14,7 @@ import pandas as pd
 
 from interp.claims.wang2025._bounds import bound_part, bound_rows, bounded, bounds_figure, simulated_bounds
 from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
+from interp.core.loops import SEEDS
 from interp.core.parts import Part
 from probes.rows import concat
 
@@ -153,6 +154,10 @@ register(
             f"The softmax scale is {BETA:g} over the gap between scores of neighbouring blocks, which is of order "
             "1/k^2, and beta_2 is 100 beta_1; the theorem takes limits."
         ),
+        falls_short=(
+            "The construction is not exact as printed, only with its readout mended; and its embedding depends on "
+            "which permutations are not the identity, where the theorem has one for all of them."
+        ),
         clarity=(
             "The readout p_k (x) I gives p_k^T p_k, which is 1 if pi_k is the identity and 2 if not: an erratum, "
             "mended by leaving p_k's one-hot out. The embedding of the proof depends on which pi_i are not the "
@@ -171,5 +176,6 @@ register(
         parts=parts,
         worlds=WORLDS,
         figures=partial(bounds_figure, words=WORDS, title="Theorem 9: largest error / 1e-4"),
+        loops=(SEEDS,),
     )
 )

@@ -94,11 +94,17 @@ def parts(chain: Which, easy: Which, hard: Which) -> list[Part]:
         _cost("transplanted", f"{with_cot} a trained model's attention saves them", chain, "transplanted", "below"),
         _share("dense_learns", f"{with_cot} dense attention learns", "ours", chain, "pressed_dense", above=DENSE),
         _share("misplaced", f"{with_cot} attention on other bits fails", "ours", chain, "misplaced", fails=True),
+        _cost(
+            "given_cot", f"{with_cot} attention on the right bits saves samples", chain, "given", "below", later=True
+        ),
+        _cost(
+            "given_any", f"{without} the same, also where free attention fails", easy, "given", "below", later=True
+        ),
         _share("alone", f"{hardest} attention on the right bits is enough", "ours", hard, "given"),
     ]
 
 
-def _cost(key: str, name: str, problem: Which, arm: str, direction: Direction) -> Part:
+def _cost(key: str, name: str, problem: Which, arm: str, direction: Direction, later: bool = False) -> Part:
     primary = key in ("dense", "given")
     limit = float(np.log10(FACTOR))
     return Part(
@@ -113,7 +119,8 @@ def _cost(key: str, name: str, problem: Which, arm: str, direction: Direction) -
         threshold=limit if direction == "above" else -limit,
         why=WHY_FACTOR,
         unit="seeds",
-        needs=("cot_learns" if problem[0] == "cot" else "direct_learns",),
+        needs=() if later else ("cot_learns" if problem[0] == "cot" else "direct_learns",),
+        added_later=later,
         note=partial(_outcome, problem=problem, arm=arm),
     )
 

@@ -45,12 +45,13 @@ def solved_against_entropy(runs: pd.DataFrame) -> "Figure":
             for number, (arm, name) in enumerate(ARMS.items()):
                 of_this = of_arm(runs, problem, arm)
                 style = {**SERIES[number % len(SERIES)], "linestyle": "", "markersize": 5, "alpha": 0.8}
-                if name.startswith("pressed"):  # hollow: there are more arms than colours
-                    style["markerfacecolor"] = "none"
-                axes.plot(of_this["entropy"], of_this["test_accuracy"], label=name, **style)
+                if name.startswith("pressed"):  # other shapes, hollow: there are more arms than colours
+                    style |= {"markerfacecolor": "none", "marker": "Pv<>"[number % 4]}
+                apart = 0.012 * (number - len(ARMS) / 2)  # arms that end alike stand side by side
+                axes.plot(of_this["entropy"], of_this["test_accuracy"] + apart, label=name, **style)
             axes.set(xlabel="lowest normalised entropy\nat the end of training", xlim=(-0.04, 1.04))
             axes.set_title(f"{_CONDITION[problem[0]]}, k={problem[1]}", fontsize=10)
-        grid[0].set(ylabel="test accuracy\n(all tokens right)", ylim=(-0.04, 1.04))
+        grid[0].set(ylabel="test accuracy, all tokens right\n(arms set apart by 0.01)", ylim=(-0.09, 1.09))
         handles, labels = grid[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center", fontsize=8)
     return figure

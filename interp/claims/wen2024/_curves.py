@@ -1,5 +1,7 @@
 """What do training curves say of attention and accuracy? Curves by run, and contrasts of runs that solve and fail."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 from jaxtyping import Real
@@ -38,17 +40,34 @@ def excess_fall(
 def difference_of_means(
     first: pd.Series | np.ndarray, second: pd.Series | np.ndarray, level: float, bounds: tuple[float, float]
 ) -> Interval | NotMeasurable:
-    """The mean of `first` minus that of `second`, two independent groups of runs with values in `bounds`.
+    """The mean of `first` minus that of `second`, two independent groups of runs with values in `bounds`."""
+    return difference_of_centres(first, second, level, bounds)
 
-    The interval recovers the variances from those of the two means (MOVER: Zou and Donner 2008; Newcombe's interval
+
+def difference_of_centres(
+    first: pd.Series | np.ndarray,
+    second: pd.Series | np.ndarray,
+    level: float,
+    bounds: tuple[float, float],
+    centre: Callable[..., Interval | NotMeasurable] = mean_over,
+) -> Interval | NotMeasurable:
+    """The mean, or another `centre`, of `first` minus that of `second`, two independent groups of runs.
+
+    The interval recovers the variances from those of the two centres (MOVER: Zou and Donner 2008; Newcombe's interval
     is the same for proportions), so that two or three runs in a group, or runs that all agree, widen it.
     """
-    means = [mean_over(group, level, bounds) for group in (first, second)]
-    a, b = means
+    a, b = (centre(group, level, bounds) for group in (first, second))
     if isinstance(a, NotMeasurable) or isinstance(b, NotMeasurable):
         return NotMeasurable(f"{len(first)} and {len(second)} runs to compare; each group needs two")
     gap = a.value - b.value
     low = gap - float(np.hypot(a.value - a.low, b.high - b.value))
     high = gap + float(np.hypot(a.high - a.value, b.value - b.low))
     widest = bounds[1] - bounds[0]
-    return Interval(gap, max(low, -widest), min(high, widest), level, a.n + b.n, "MOVER of two means")
+    return Interval(
+        gap,
+        max(low, -widest),
+        min(high, widest),
+        level,
+        a.n + b.n,
+        f"MOVER of two {'means' if centre is mean_over else 'medians'}",
+    )

@@ -61,9 +61,11 @@ def exponential_growth(runs: pd.DataFrame, level: float, *, layers: int, heads: 
     return Interval(whole.value, low, high, level, whole.n, f"{whole.method}, with the largest k and without")
 
 
-def cot_exponent(runs: pd.DataFrame, level: float, *, layers: int, heads: int) -> Interval | NotMeasurable:
-    """The exponent of growth with CoT by censored likelihood."""
-    of = of_model(runs[runs["condition"] == "cot"], layers, heads)
+def cot_exponent(
+    runs: pd.DataFrame, level: float, *, layers: int, heads: int, least: int = 1
+) -> Interval | NotMeasurable:
+    """The exponent of growth with CoT from k = `least` on, by censored likelihood."""
+    of = of_model(runs[(runs["condition"] == "cot") & (runs["k"] >= least)], layers, heads)
     if of.loc[~of["censored"], "k"].nunique() < 2:
         return NotMeasurable("fewer than two sizes have a run that ends before its budget")
     if of["k"].value_counts().min() < 2:

@@ -91,9 +91,28 @@ class RecipeRun(ParityRun):
         return {**of_run, "setting": setting(**words(of_run["setting"]), dropout=self.dropout)}
 
 
+@dataclass(frozen=True)
+class BatchRun(RecipeRun):
+    """A run whose batch is chosen too: with a smaller dataset, a smaller batch keeps the updates of an epoch."""
+
+    batch: int = 512
+
+    @property
+    def item(self) -> Item:
+        """The run as an item of work."""
+        return Item(f"{super().item.name},batch={self.batch}", asdict(self))
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The columns that say which run a row belongs to."""
+        of_run = super().labels
+        return {**of_run, "setting": setting(**words(of_run["setting"]), batch=self.batch)}
+
+
 def run_of(parameters: Mapping[str, Any]) -> ParityRun:
     """The run that an item's parameters describe."""
-    return (RecipeRun if "decay_over" in parameters else ParityRun)(**parameters)
+    kind = BatchRun if "batch" in parameters else RecipeRun if "decay_over" in parameters else ParityRun
+    return kind(**parameters)
 
 
 @dataclass(frozen=True)
@@ -199,6 +218,8 @@ def train_parity(
     if isinstance(run, RecipeRun):
         dropout = Dropout(attention=run.dropout, embedding=run.dropout, residual=run.dropout)
         config = replace(config, dropout=dropout, clip=run.clip, decay_over=run.decay_over)
+    if isinstance(run, BatchRun):
+        config = replace(config, batch_size=run.batch)
     shown = task.sample(SHOWN, torch.Generator().manual_seed(run.seed))
 
     def snapshot(samples: int, model: "Hooked") -> None:

@@ -21,7 +21,8 @@ class Transitions:
 
     solved: pd.DataFrame
     """One row for each solved run: `rise`, when accuracy leaves its plateau; the `fall` of entropy until then, and
-    its `drop` from then until accuracy is perfect, beyond its trend, NaN where the curve ends too soon after."""
+    its `drop` from then until accuracy is perfect, beyond its trend, NaN where the curve ends too soon after; `late`,
+    the same drop from half of accuracy's way up on."""
     failed: pd.DataFrame
     """One row for each failed run, read where the solved runs of its condition were, mean over these: the `fall` of
     its entropy until their accuracy rose, and its `drop` while it did."""
@@ -32,7 +33,7 @@ class Transitions:
 
 
 RUN = ("run", "condition", "unit", "dataset_size", "samples")
-FOUND = ("accuracy_change", "entropy_change", "rise", "drop", "fall")
+FOUND = ("accuracy_change", "entropy_change", "rise", "drop", "late", "fall")
 
 
 def transitions(rows: pd.DataFrame) -> Transitions:
@@ -65,12 +66,17 @@ def _mean(values: list[float]) -> float:
 def _transition(steps: np.ndarray, accuracy: np.ndarray, entropy: np.ndarray, samples: float) -> dict[str, float]:
     """The change points and the falls of one solved run."""
     read = steps <= WINDOW * samples
-    # The plateau ends with the last evaluation before accuracy has gone 10% of its way up.
-    rise = steps[max(int(np.searchsorted(steps, onset(steps[read], accuracy[read]))) - 1, 0)]
+    rise, half = (_last_before(steps[read], accuracy[read], share) for share in (0.1, 0.5))
     return {
         "accuracy_change": change_point(steps[read], accuracy[read]),
         "entropy_change": change_point(steps[read], entropy[read]),
-        "rise": float(rise),
+        "rise": rise,
         "drop": excess_fall(steps, entropy, rise, samples),
+        "late": excess_fall(steps, entropy, half, samples),
         "fall": float(entropy[0] - np.interp(rise, steps, entropy)),
     }
+
+
+def _last_before(steps: np.ndarray, accuracy: np.ndarray, share: float) -> float:
+    """The last evaluation before accuracy has gone `share` of its way up; at 10% its plateau has ended."""
+    return float(steps[max(int(np.searchsorted(steps, onset(steps, accuracy, share))) - 1, 0)])

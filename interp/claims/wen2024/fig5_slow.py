@@ -189,6 +189,11 @@ register(
             "more than in runs that fail on the large dataset, and by {same_data} more than in runs that fail on "
             "the same one."
         ),
+        falls_short=(
+            "The failure case differs from the solved runs by the size of its dataset as well as by failing: where "
+            "runs that fail on the same small dataset become as sparse, what falls is entropy under repetition, not "
+            "under learning. 'Remains high throughout' is read until the solved runs rise, not to the end."
+        ),
         deviations=(
             "cpu: (n, k) = (16, 4) instead of (20, 6), 2,000 and 40,000 samples instead of 50,000 and 1,000,000 (3% "
             "and 45% of all inputs, drawn with replacement, instead of 5% and 61%), 800,000 samples seen instead of "
@@ -199,7 +204,10 @@ register(
         ),
         clarity=(
             "The paper shows one run of each kind. That the failing run sees a larger dataset leaves two reasons why "
-            "its attention stays diffuse: it learns nothing, or it repeats nothing. The control separates them."
+            "its attention stays diffuse: it learns nothing, or it repeats nothing. The control separates them. The "
+            "reason given for the primary part, that drift which has nothing to do with learning is in the failure "
+            "case as well, is true of drift with time alone; repetition is not in it, and no simulated world has "
+            "sparsity by repetition."
         ),
         history=(
             "A part of wen2024/fig1b before, on other seeds, with the runs that fail on the small dataset as its "

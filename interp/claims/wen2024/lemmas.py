@@ -166,11 +166,17 @@ register(
             "paper": Scale("smaller", "n = 32 to 192, k up to 4; Assumption 2 is about n beyond any that can be run"),
         },
         finding=(
-            "As printed, the bounds held in {lemma10:.0%} (Lemma 10), {lemma16:.0%} (16), {lemma18:.0%} (18, "
-            "gradients enumerated), {lemma21:.0%} (21), {lemma22:.0%} (22), {lemma24:.0%} (24) and {lemma26:.0%} "
-            "(26) of {lemma16.n} seeds at the worst size, Lemma 7 without its indicator in {lemma7_meant:.0%}; "
-            "Lemma 18 with the first step's term in {lemma18_mended:.0%}. Outside its premises Lemma 19 held in "
-            "{lemma19:.0%}, with that term in {lemma19_mended:.0%}."
+            "Of {lemma16.n} seeds, at the worst size, the bounds as printed held in {lemma10:.0%} (Lemma 10), "
+            "{lemma16:.0%} (16), {lemma22:.0%} (22), {lemma24:.0%} (24) and {lemma26:.0%} (26), of Lemma 21 in "
+            "{lemma21_all:.0%}, at the largest n in {lemma21:.0%}; but in {lemma7:.0%} (7), {lemma18:.0%} (18, "
+            "gradients enumerated), {lemma19:.0%} (19, outside its premises) and {lemma25:.0%} (25). Mended: Lemma 7 "
+            "without its indicator {lemma7_meant:.0%}, Lemmas 18 and 19 with the first step's term "
+            "{lemma18_mended:.0%} and {lemma19_mended:.0%}, Lemma 25 with the pairs' frequencies "
+            "{lemma25_mended:.0%}."
+        ),
+        falls_short=(
+            "The sentence is our summary of ten lemmas. The last one of each stage is primary (16, 18, 21, 24, 26); "
+            "how the others ended stands in the line above."
         ),
         deviations=DEVIATIONS,
         clarity=CLARITY,

@@ -64,8 +64,9 @@ function headMap(id, set, values, options) {
   place.pick = pick;
 }
 
-// The colour of a value in [0, 1] on the scale of the maps, and the ink that is readable on it.
+// The colour of a value in [0, 1] on the scale of the maps, and the ink that is readable on it; none of no value.
 function shade(value) {
+  if (Number.isNaN(value)) return { background: "", ink: "" };
   const at = Math.min(1, Math.max(0, value)) * (VIRIDIS.length - 1);
   const i = Math.min(VIRIDIS.length - 2, Math.floor(at));
   const channel = (hex, k) => parseInt(hex.slice(1 + 2 * k, 3 + 2 * k), 16);

@@ -57,7 +57,7 @@ function differenceNote({ test, marks, values }) {
   const units = test.clusters < test.n ? `${test.n} problems of ${test.clusters} templates` : `${test.n} problems`;
   const caution = test.smallest_p >= 0.05 ? " Too few problems for any head to be significant." : "";
   return `Mean over heads ${signed(ends[0])} [${signed(ends[1])}, ${signed(ends[2])}] (${+(100 * test.level).toPrecision(4)}% interval, ${units}). Significantly lower ▼ in `
-    + `${lower} and higher ▲ in ${marks.length - lower} of ${values.length} heads (paired sign-flip max-T, p < 0.05 adjusted over heads).${caution}`;
+    + `${lower} and higher ▲ in ${marks.length - lower} of ${values.filter((value) => !Number.isNaN(value)).length} heads (paired sign-flip max-T, p < 0.05 adjusted over heads).${caution}`;
 }
 
 function drawDifference(id, set, difference, largest, label) {
@@ -75,6 +75,7 @@ function pickHead(layer, head) {
 }
 
 function clickHead(layer, head) {
+  if (!currentSet().attending.includes(layer)) return;
   pickHead(layer, head);
   keepHead();
 }
@@ -194,7 +195,7 @@ function choosePretrained() {
   fill(by("pt-first"), set.conditions.map((name) => [name, name]), set.start.first);
   fill(by("pt-second"), set.conditions.map((name) => [name, name]), set.start.second);
   if (by("pt-first").value === by("pt-second").value && set.conditions.length > 1) by("pt-second").value = set.conditions[1];
-  fill(by("pt-layer"), range(set.layers).map((l) => [l, l]), 0);
+  fill(by("pt-layer"), set.attending.map((l) => [l, l]), set.attending[0]);
   fill(by("pt-head"), range(set.heads).map((h) => [h, h]), 0);
   const [layer, head] = mostChanged(set);
   chooseTexts(set);
@@ -204,7 +205,7 @@ function choosePretrained() {
 // The head to begin with: the one that differs most between the first two conditions shown.
 function mostChanged(set) {
   const { values } = differenceOf(set, by("pt-metric").value, by("pt-scope").value, by("pt-first").value, by("pt-second").value);
-  const best = values.reduce((found, value, h) => (Math.abs(value) > Math.abs(values[found]) ? h : found), 0);
+  const best = values.reduce((found, value, h) => (Math.abs(value) > Math.abs(values[found]) ? h : found), set.attending[0] * set.heads);
   return [Math.floor(best / set.heads), best % set.heads];
 }
 

@@ -48,6 +48,14 @@ def test_the_table_is_what_comes_out():
         assert outcome.difference is None or outcome.difference < 2e-5, name  # youtu's scores are large
 
 
+def test_page_and_readme_count_what_the_table_says():
+    says = [said for said, _ in committed().values()]
+    counted = f"{says.count('works')} of {len(says)}"
+    assert f"built tiny with random weights and measured: {counted}" in PAGE.read_text(encoding="utf-8")
+    readme = Path(__file__).parents[3] / "README.md"
+    assert f"[{counted}](docs/reference/architectures.md)" in readme.read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def hybrid():
     return architectures.tiny_model("qwen3_next")

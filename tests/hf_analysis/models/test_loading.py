@@ -1,6 +1,8 @@
 """Loading models: every kind of source, and one clear line for everything that is none."""
 
 import functools
+import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -32,6 +34,15 @@ def test_a_directory_is_loaded_as_it_was_saved(directory, tokenizer):
     assert (model.n_layers, model.n_heads, model.max_tokens) == (3, 4, 1024)
     assert not model.model.training
     assert model.digest == LoadedModel("other name", original, tokenizer).digest
+
+
+@pytest.mark.parametrize(
+    ("device", "computes", "expected"),
+    [("cuda", True, torch.bfloat16), ("cuda:1", False, torch.float32), ("cpu", True, torch.float32)],
+)
+def test_weights_are_bfloat16_where_a_gpu_computes_with_it(device, computes, expected, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation or computes)
+    assert loading._dtype("auto", device) == expected
 
 
 def test_the_digest_sees_weights_and_dtype(directory, tokenizer):
@@ -72,6 +83,44 @@ def test_weights_of_another_shape_or_missing_are_refused(directory, tmp_path):
         load_model(str(tmp_path / "partial"))
 
 
+@pytest.mark.parametrize("level", [logging.WARNING, logging.ERROR], ids=logging.getLevelName)
+def test_weights_of_another_shape_are_one_line_with_both_shapes(level, directory, tmp_path, capfd, caplog):
+    """Also for somebody who has switched off warnings (TRANSFORMERS_VERBOSITY=error)."""
+    caplog.set_level(level, "transformers")
+    shutil.copytree(directory, tmp_path / "other")
+    config = json.loads((directory / "config.json").read_text())
+    (tmp_path / "other" / "config.json").write_text(json.dumps({**config, "vocab_size": 77}))
+    there = rf"\[{config['vocab_size']}, {config['hidden_size']}\] instead of \[77, {config['hidden_size']}\]"
+    with pytest.raises(ValueError, match=f"do not fit its config.json: lm_head.weight has shape {there}, and 1 more"):
+        load_model(str(tmp_path / "other"))
+    assert logging.getLogger("transformers").level == level
+    assert "REPORT" not in capfd.readouterr().err
+
+
+HOSTILE = {
+    "negative size": {"shape": [-1], "data_offsets": [0, 4]},
+    "size of 2**62": {"shape": [2**62], "data_offsets": [0, 4]},
+    "sizes whose product overflows": {"shape": [2**33, 2**33], "data_offsets": [0, 4]},
+    "offsets backwards": {"shape": [1], "data_offsets": [4, 0]},
+    "offsets outside": {"shape": [2**20], "data_offsets": [0, 2**22]},
+    "shape of more than its bytes": {"shape": [2], "data_offsets": [0, 4]},
+    "unknown type": {"dtype": "EVIL", "shape": [1], "data_offsets": [0, 4]},
+    "no shape": {"data_offsets": [0, 4]},
+    "a hundred thousand dimensions": {"shape": [1] * 100_000, "data_offsets": [0, 4]},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_safetensors_are_one_line(name, directory, tmp_path):
+    header = json.dumps({"model.norm.weight": {"dtype": "F32", **HOSTILE[name]}}).encode()
+    shutil.copytree(directory, tmp_path / "hostile")
+    file = tmp_path / "hostile" / "model.safetensors"
+    file.write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 4)
+    with pytest.raises(ValueError, match="hostile: cannot be loaded") as caught:
+        load_model(str(tmp_path / "hostile"))
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -81,6 +130,7 @@ def test_weights_of_another_shape_or_missing_are_refused(directory, tmp_path):
         ({"name": "builtin", "revision": "main"}, "only a model of the hub has revisions"),
         ({"name": "builtin", "dtype": "int3"}, "expected auto or one of float32"),
         ({"name": "builtin", "device": "toaster"}, "not available here"),
+        ({"name": "builtin", "device": "meta"}, "not available here"),
     ],
 )
 def test_what_is_no_model_is_one_clear_line(arguments, complaint):

@@ -18,6 +18,13 @@ def test_doctor_finds_all_that_is_needed(capsys, tmp_path):
     assert len(lines) == len(found)
 
 
+def test_findings_are_not_written_over_a_file_of_a_run(capsys, tmp_path):
+    (tmp_path / "config.json").write_text("mine")
+    assert main(["doctor", "--offline", "--json", str(tmp_path / "config.json")]) == 2
+    assert "a run needs that file" in capsys.readouterr().err
+    assert (tmp_path / "config.json").read_text() == "mine"
+
+
 def test_a_missing_package_is_named_and_fails(monkeypatch, capsys):
     real = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: None if name == "einops" else real(name))

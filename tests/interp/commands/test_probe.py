@@ -13,6 +13,7 @@ from interp.core.training_runs import load_run
 from interp.report.pretrained import pretrained_data
 from interp.report.sources import read_runs
 from probes import rows
+from probes.base.lock import LOCK, locked
 from probes.rows import with_settings
 
 TRAIN = [
@@ -155,3 +156,22 @@ def test_metrics_are_those_of_pretrained_models_and_reach_the_explorer(trained, 
     (explorer,) = pretrained_data(read_runs([tmp_path]))
     assert {"min", "effective_keys_mean", "top1_mass_max"} <= {name for name, *_ in explorer["metrics"]}
     assert "unknown metric 'magic'" in refused(capsys, ["probe", str(trained), "--metrics", "magic"])
+
+
+def test_probes_never_replace_the_rows_of_a_run(trained, capsys, tmp_path):
+    before = {path: path.read_bytes() for path in trained.glob("*") if path.is_file() and path.name != LOCK}
+    assert "holds a run" in refused(capsys, ["probe", str(trained), *SMALL, "--out", str(trained)])
+    rows.write(tmp_path / "rows.parquet", rows.read(trained / "rows.parquet"))
+    assert "holds a run" in refused(capsys, ["probe", str(trained), *SMALL, "--out", str(tmp_path)])
+    config = str(trained / "config.json")
+    assert "a run needs that file" in refused(capsys, ["probe", str(trained), *SMALL, "--json", config])
+    assert "ends in .html" in refused(capsys, ["report", str(trained), "--out", config])
+    assert "ends in .json" in refused(capsys, ["claims", "list", "--json", str(trained / "rows.parquet")])
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
+def test_a_second_process_that_probes_into_one_directory_is_refused(trained, capsys, tmp_path):
+    with locked(tmp_path / "out" / LOCK, wait=False):
+        words = ["probe", str(trained), *SMALL, "--out", str(tmp_path / "out")]
+        assert "another process is working in" in refused(capsys, words)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]

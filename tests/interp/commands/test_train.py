@@ -7,8 +7,10 @@ import torch
 
 from interp.cli import main
 from interp.commands.train import _options
+from interp.core.runs import read_config
 from interp.core.training_runs import load_run
 from probes import rows
+from probes.base import checkpoint
 from tests.tiers import slow_but
 from toy_models.engine.evaluation import teacher_forced_logits
 from toy_models.engine.forward import HookedForward
@@ -176,6 +178,10 @@ REFUSED = {
     ),
     "three updates without CoT": (["parity", "--model", "theory", "--no-cot"], "parity with CoT"),
     "too few inputs": (["parity", "--n", "12"], "--n-validation, --n-test"),
+    "more places than positions": (
+        ["lego", "--length", "20", "--positions", "learned", "--n-ctx", "40"],
+        "a sentence of 41 clauses, but there are learned positions for n_ctx=40",
+    ),
     "no GPU": (["parity", "--device", "cuda"], "--device cpu"),
 }
 
@@ -188,6 +194,20 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(case, tmp_
     assert main(["train", *arguments, "--out", str(tmp_path / "run")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_lego_run_of_versions_without_positions_goes_on(tmp_path):
+    """Its configuration and its checkpoint name none; with positions it is another run."""
+    words = ["train", "lego", *TINY["lego decoder"], "--checkpoint-seconds", "0", "--out", str(tmp_path / "run")]
+    assert main(words) == 0
+    config = read_config(tmp_path / "run")
+    earlier = ["d_mlp", "d_token", "embed_std", "embeddings", "n_heads", "residual", "values", "zero_query"]
+    assert sorted(config["decoder"]) == earlier
+    kept = checkpoint.load(tmp_path / "run" / "checkpoint.safetensors")[1]["identity"]
+    assert kept["decoder"] == config["decoder"]
+    assert "pos_embed.weight" not in dict(load_run(tmp_path / "run").model.named_parameters())
+    assert main([*words, "--n-ctx", "99", "--resume"]) == 0  # there are no places, so their number is nothing
+    assert main([*words, "--positions", "learned", "--resume"]) == 2
 
 
 def test_the_hold_outs_that_a_refusal_names_fit(tmp_path, capsys):

@@ -3,7 +3,8 @@
 python -m tests.interp.core.ray_driver ADDRESS
 
 Reads orders from standard input, one JSON object a line, and answers each with one line: {"words": [...]} runs a
-command, {"placed": [n, cpus, gpus]} starts so many actors and says where each is: its machine and its GPUs.
+command, {"placed": [n, cpus, gpus]} starts so many actors and says where each is: its machine and its GPUs,
+{"answers": address} says how a cluster answers there.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ import torch
 import interp.commands.claims
 import interp.commands.entropy  # noqa: F401
 from interp.cli import main
+from interp.core import ray_engine
 from interp.core.ray_actors import actors
 
 
@@ -53,5 +55,12 @@ if __name__ == "__main__":
     print("connected", file=answers, flush=True)
     for line in sys.stdin:
         order = json.loads(line)
-        answer = placed(*order["placed"]) if "placed" in order else command(order["words"])
+        match order:
+            case {"placed": [n, cpus, gpus]}:
+                answer = placed(n, cpus, gpus)
+            case {"answers": address}:
+                ray_engine._require_answer(address)
+                answer = "as Ray does"
+            case _:
+                answer = command(order["words"])
         print(json.dumps(answer), file=answers, flush=True)

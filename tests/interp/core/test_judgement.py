@@ -184,6 +184,7 @@ def test_a_finding_takes_its_numbers_from_the_estimates():
     assert filled("It gains {gain}, that is {gain.estimate:.0%} ({gain.outcome}).", verdicts) == (
         "It gains 0.24 [0.183, 0.297], that is 24% (supported)."
     )
+    assert filled("{gain:10^} times, {lost:2^} times", verdicts) == "1.7 [1.52, 1.98] times, 2 [1.85, 2.16] times"
     with pytest.raises(ValueError, match="the parts are gain, lost"):
         filled("{gane}", verdicts)
 

@@ -82,7 +82,7 @@ def test_the_rows_give_the_judgement_again(claim, results, capsys):
     assert judged_again(claim, found, results) == found.record
     main(["judge", "all", "--results", str(results)])
     main(["judge", str(results / CLAIM)])
-    assert capsys.readouterr().out.count("1 claims judged from their published rows") == 2
+    assert capsys.readouterr().out.count("1 claim judged from published rows") == 2
 
 
 def test_a_number_changed_by_hand_is_noticed_and_mended(results, capsys):

@@ -7,6 +7,7 @@ tests share one cluster and one process that is connected to it; the last two co
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +31,8 @@ from tests.interp.core.two_machines import ROOT, Machines
 
 pytest.importorskip("ray")
 CLAIM = ["claims", "run", "wen2024/fig3b", "--preset", "smoke"]
+OTHERS = ("against", "baseline_permuted", "baseline_untrained")
+"""Directories of the models that a run's own is compared with."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +77,7 @@ def driver(machines):
 
 @pytest.fixture(scope="module")
 def entropy(tiny_model, tmp_path_factory) -> tuple[list[str], Path]:
-    """A command that compares two models, and what it gives in one process."""
+    """A command that compares a model with another and with its baselines, and what it gives in one process."""
     from safetensors.torch import load_file, save_file
 
     other = tmp_path_factory.mktemp("other")
@@ -86,6 +89,7 @@ def entropy(tiny_model, tmp_path_factory) -> tuple[list[str], Path]:
     words = [
         "entropy", "--model", str(tiny_model), "--against", str(other), "--limit", "30", "--metrics", "min",
         "--conditions", "cot", "no_cot", "--keep-tokens", "1", "--threads", "1", "--offline",
+        "--baseline", "permuted", "untrained",
     ]  # fmt: skip
     out = tmp_path_factory.mktemp("entropy") / "here"
     assert main([*words, "--out", str(out)]) == 0
@@ -133,7 +137,13 @@ def same_files(first: Path, second: Path, *names: str) -> None:
 
 def same_entropy(here: Path, there: Path) -> None:
     own = ("rows.parquet", "tokens.parquet", "effects.json", "measurement.json", "config.json")
-    same_files(here, there, *own, "against/measurement.json", "against/tokens.parquet")
+    others = [f"{name}/{file}" for name in OTHERS for file in ("measurement.json", "tokens.parquet")]
+    same_files(here, there, *own, *others)
+
+
+@pytest.mark.slow
+def test_a_cluster_is_recognised(machines, driver):
+    assert driver.ask(answers=machines.address) == "as Ray does"
 
 
 def test_a_killed_worker_costs_its_item_only_and_rows_are_the_same(machines, driver, tmp_path):
@@ -152,7 +162,7 @@ def test_a_killed_worker_costs_its_item_only_and_rows_are_the_same(machines, dri
 
 
 @pytest.mark.slow
-def test_two_models_by_actors_of_which_one_is_killed_give_the_rows_of_one_process(
+def test_models_and_baselines_by_actors_of_which_one_is_killed_give_the_rows_of_one_process(
     machines, driver, entropy, tmp_path
 ):
     words, here = entropy
@@ -247,9 +257,60 @@ def test_options_that_contradict_each_other_are_refused_at_once(words, message, 
     assert not (out / "config.json").exists()
 
 
-def test_without_ray_the_line_says_how_to_install_it(tmp_path, monkeypatch, capsys):
+ELSEWHERE = """
+import socket, sys
+from interp.cli import main
+
+with socket.create_server(("127.0.0.1", 0)) as other:  # who says nothing: the greeting fits into the line
+    nobody, somebody = 9, other.getsockname()[1]
+    for port in (nobody, somebody):
+        address = f"127.0.0.1:{port}"
+        print(main([*sys.argv[1:], "--engine", "ray", "--address", address]), file=sys.stderr)
+"""
+
+
+def test_an_address_where_nobody_or_somebody_else_listens_is_one_line(tmp_path):
+    """In a process of its own, which may connect to itself."""
+    command = [sys.executable, "-c", ELSEWHERE, *CLAIM, "--resume", "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+        timeout=300, check=True,
+    )  # fmt: skip
+    nobody, first, somebody, second = done.stderr.splitlines()
+    assert (first, second) == ("2", "2")
+    assert "no Ray cluster answers at 127.0.0.1:9 (" in nobody
+    assert "no Ray cluster answers at 127.0.0.1:" in somebody
+    assert "timed out" in somebody
+
+
+@pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2", b"", b"\0\0\x06"])
+def test_who_does_not_speak_as_ray_does_is_not_waited_for(said, monkeypatch):
+    here, there = socket.socketpair()
+    there.sendall(said)
+    there.shutdown(socket.SHUT_WR)
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: here)
+    complaint = "somebody answers at machine:1, but not as Ray does"
+    with there, pytest.raises(ValueError, match=complaint), ray_engine.cluster("machine:1"):
+        pass
+
+
+def test_a_machine_too_busy_for_ray_is_one_line(monkeypatch):
+    import ray
+
+    def init(**_):
+        raise Exception("The current node timed out during startup.\nMore.")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "init", init)
+    complaint = r"answers at this machine: .* timed out during startup\.$"
+    with pytest.raises(ValueError, match=complaint), ray_engine.cluster(None):
+        pass
+
+
+@pytest.mark.parametrize("command", [CLAIM, ["entropy", "--limit", "2"]])
+def test_without_ray_the_line_says_how_to_install_it(command, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert main(["entropy", "--engine", "ray", "--limit", "2", "--out", str(tmp_path / "out")]) == 2
+    assert main([*command, "--engine", "ray", "--out", str(tmp_path / "out")]) == 2
     assert "pip install 'cotlens[ray]'" in capsys.readouterr().err
 
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from interp.core.runs import provenance, read_config, run_directory
+from interp.core.runs import check_file, provenance, read_config, run_directory
 
 CONFIG = {"task": "parity", "seeds": (1, 2), "nested": {"lr": 1e-4}}
 
@@ -97,3 +97,13 @@ def test_provenance_names_versions_and_nothing_personal():
     text = json.dumps(found)
     assert os.path.expanduser("~") not in text
     assert os.uname().nodename not in text
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "report", "page.htm", "", "config.json"])
+def test_a_file_of_another_kind_or_of_a_run_is_not_written_over(name, tmp_path):
+    (tmp_path / "config.json").touch()
+    suffix = ".json" if name == "config.json" else ".html"
+    with pytest.raises(ValueError, match=r"ends in \.html|a run needs that file"):
+        check_file(tmp_path / name, suffix, "--out")
+    check_file(tmp_path / "mine.html", ".html", "--out")
+    check_file(None, ".json", "--json")

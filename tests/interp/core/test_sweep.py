@@ -86,6 +86,23 @@ def test_a_damaged_item_is_named_and_kept(claim, tiny, tmp_path):
     assert files(tmp_path / "r") == before
 
 
+def test_items_of_two_versions_are_not_mixed(claim, tiny, tmp_path, monkeypatch):
+    out = tmp_path / "r"
+    whole = run_claim(claim, "smoke", out, preset=seeded(tiny, 2))
+    item = next((out / "items").iterdir())
+    kept = (item / "rows.parquet").read_bytes()
+    monkeypatch.setattr("probes.base.identity.versions", lambda names: dict.fromkeys(names, "9.9"))
+    assert run_claim(claim, "smoke", out, preset=seeded(tiny, 2), resume=True) == whole  # finished: nothing is mixed
+    (item / "rows.parquet").unlink()
+    before = files(out)
+    with pytest.raises(ValueError, match=r"was begun by other versions \(cotlens .* there, 9\.9 here; torch"):
+        run_claim(claim, "smoke", out, preset=seeded(tiny, 2), resume=True)
+    assert files(out) == before
+    monkeypatch.undo()
+    run_claim(claim, "smoke", out, preset=seeded(tiny, 2), resume=True)
+    assert (item / "rows.parquet").read_bytes() == kept
+
+
 def test_items_of_one_name_are_refused(claim, tiny, tmp_path):
     twice = dataclasses.replace(claim, items=lambda preset: claim.items(preset) * 2)
     with pytest.raises(ValueError, match="two items of one name"):

@@ -1,5 +1,7 @@
 """Does a rehearsal tell what a whole item costs, and what would not run?"""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,21 +12,27 @@ import torch
 
 from hf_analysis.models import architectures
 from hf_analysis.models.architectures import ARCHITECTURES, Architecture, find_architecture, random_model
+from interp.commands.claims import main
 from interp.core import claim as registry
 from interp.core.claim import Claim, Item, load_claims
 from interp.core.loops import evaluations, loop
+from interp.core.plan import recorded
 from interp.cost import estimate as estimating
+from interp.cost import memory
+from interp.cost import rehearsal as rehearsing
 from interp.cost.counting import QUANTITIES, Counting
-from interp.cost.estimate import estimate, outline
+from interp.cost.estimate import Estimate, estimate, outline
 from interp.cost.gpus import GPUS, LAUNCH, find_gpu
 from interp.cost.kinds import family_of, kind_of, largest
-from interp.cost.rehearsal import rehearse
+from interp.cost.rehearsal import Rehearsed, rehearse
 from interp.cost.stand_ins import stand_in, with_known_size
+from interp.report.ledger_pages import planned
 from probes.rows import table
 
 FLOPS, LAUNCHES = QUANTITIES.index("flops"), QUANTITIES.index("launches")
 LOOPS = (loop("budget", "steps", size=4), evaluations("every", of="budget", inputs="n_test", few=8))
 ID = "rehearsed2025/toy"
+REHEARSE = estimating.Process.rehearse
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Claim:
     )
     monkeypatch.setitem(registry.CLAIMS, ID, claim)
     monkeypatch.setattr(torch.cuda, "is_available", torch.cuda.is_available)  # `rehearse` puts its own there
-    monkeypatch.setattr(estimating._Process, "rehearse", lambda self, *given: rehearse(*given))
+    monkeypatch.setattr(estimating.Process, "rehearse", lambda self, *given: rehearse(*given))
     return claim
 
 
@@ -82,6 +90,12 @@ def test_products_are_counted_in_full_and_views_not_at_all() -> None:
     product, ones, copy = 2 * 3 * 5 * 7, 15 + 35, 21
     assert found.cost[FLOPS] == product + ones + copy  # the transpose cannot be reshaped without a copy
     assert found.cost[LAUNCHES] == 4
+
+
+def test_a_linear_layer_in_inference_mode_is_the_product_that_it_is() -> None:
+    with torch.inference_mode(), Counting() as found:
+        torch.nn.functional.linear(torch.ones(3, 5), torch.ones(7, 5))
+    assert found.cost[FLOPS] == 2 * 3 * 5 * 7 + 15 + 35
 
 
 def test_an_embedding_moves_what_it_reads_and_not_its_table() -> None:
@@ -122,6 +136,108 @@ def test_an_estimate_adds_up_all_items_from_one_of_each_kind(toy: Claim) -> None
     few = estimate(toy, "paper", Toy(), every_kind=False)
     assert few.tried == 1
     assert few.flops == pytest.approx(4 * counted(items[-1])[FLOPS])  # the larger kind stands for both
+
+
+def test_repetitions_too_short_to_be_seen_are_many(toy: Claim, monkeypatch) -> None:
+    """0.1 s once, and 0.2 ms for each of 1,000 steps."""
+
+    def wait(seconds: float) -> None:
+        until = time.process_time() + seconds
+        while time.process_time() < until:
+            pass
+
+    def measure(item: Item, work: Path) -> pd.DataFrame:
+        wait(0.1 + 2e-4 * item.parameters["n"])
+        return table(run=item.name, condition="toy", unit="0", metric="loss", scope="test", value=0.0)
+
+    steps = (loop("n", "steps"),)
+    monkeypatch.setitem(registry.CLAIMS, ID, replace(toy, measure=measure, loops=steps))
+    (each,) = rehearse(ID, Item("n=1000", {"n": 1000})).each
+    assert each[0] == pytest.approx(2e-4, rel=0.5)
+
+
+def test_operations_that_grow_with_a_loop_wait_for_one_launch(toy: Claim, monkeypatch) -> None:
+    """Small, they take as long as launches; large, as long as their arithmetic."""
+
+    def measure(item: Item, work: Path) -> pd.DataFrame:
+        torch.ones(item.parameters["n"], 64) @ torch.ones(64, 64)
+        return table(run=item.name, condition="toy", unit="0", metric="loss", scope="test", value=0.0)
+
+    n = 10**9
+    monkeypatch.setattr(rehearsing, "SEEN", 0.0)  # nothing is too short
+    monkeypatch.setitem(registry.CLAIMS, ID, replace(toy, measure=measure, loops=(loop("n", "rows"),)))
+    item = Item("n=1e9", {"n": n})
+    found = rehearse(ID, item)
+    total = found.once + n * found.each[0]
+    flops = 2 * n * 64 * 64
+    assert total[QUANTITIES.index("A100")] == pytest.approx(3 * LAUNCH)
+    assert total[QUANTITIES.index("A100 busy")] > flops / GPUS["A100"].peaks["float32"]
+
+
+def test_a_slow_kind_is_run_once_beside_the_largest_of_its_family(toy: Claim, monkeypatch) -> None:
+    monkeypatch.setattr(rehearsing, "BRIEF", -1.0)
+    small, _, large, _ = toy_items(Toy())
+    whole, once = rehearse(ID, large), rehearse(ID, small, brief=True)
+    assert len(whole.each) == 2
+    assert len(once.each) == 0
+    assert once.base[FLOPS] == rehearse(ID, small).base[FLOPS]
+    found = estimate(toy, "paper", Toy(), every_kind=True)
+    assert (found.tried, found.failed) == (2, {})
+    times = once.base[FLOPS] / whole.base[FLOPS]
+    assert found.flops == pytest.approx(2 * (1 + times) * counted(large)[FLOPS])
+    assert set(found.memory) == {kind_of(toy, small), kind_of(toy, large)}
+
+
+def test_what_counting_takes_is_not_an_items_time(toy: Claim, monkeypatch) -> None:
+    """Thousands of small operations, which take longer to count than to do."""
+    many = Item("d=8", {**toy_items(Toy())[0].parameters, "budget": 40_000, "every": 40_000})
+    started = time.process_time()
+    toy_measure(many, Path())
+    alone = time.process_time() - started
+    monkeypatch.setitem(registry.CLAIMS, ID, replace(toy, loops=()))
+    found = rehearse(ID, many)
+    assert found.base[LAUNCHES] > 10_000
+    assert found.base[0] < 3 * alone + 0.1
+
+
+def test_a_recorded_plan_is_shown_and_not_made_again(toy: Claim, tmp_path: Path, capsys, monkeypatch) -> None:
+    words = ["plan", ID, "--dry-run", "--record", str(tmp_path), "--resume"]
+    main(words)
+    (record,) = recorded(ID, tmp_path).values()
+    assert Estimate.read(record) == Estimate.read(Estimate.read(record).record())
+    assert "- tried 2 items, cut short: 2 ran" in planned(ID, tmp_path)
+    assert planned("rehearsed2025/other", tmp_path) == ""
+    capsys.readouterr()
+    main(words)
+    assert capsys.readouterr().out == ""
+    monkeypatch.setitem(registry.CLAIMS, ID, replace(toy, presets=dict.fromkeys(toy.presets, Toy(seeds=3))))
+    main([word for word in words if word != "--dry-run"])  # the preset has changed
+    assert "6 items of 2 kinds" in capsys.readouterr().out
+    main(words)  # only the larger of the two kinds has been tried
+    assert "[2/2]" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="Name their directory with --record"):
+        main(["plan", ID, "--resume"])
+
+
+def test_a_killed_plan_goes_on_with_the_next_kind(toy: Claim, tmp_path: Path, monkeypatch) -> None:
+    tried = []
+
+    def until_killed(self, claim_id: str, item: Item, *options) -> Rehearsed:
+        tried.append(item.name)
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        return rehearse(claim_id, item, *options)
+
+    monkeypatch.setattr(estimating.Process, "rehearse", until_killed)
+    words = ["plan", ID, "--dry-run", "--record", str(tmp_path), "--resume"]
+    with pytest.raises(KeyboardInterrupt):
+        main(words)
+    assert not (tmp_path / "plans.json").exists()
+    main(words)
+    assert tried == ["d=16,seed=0", "d=8,seed=0", "d=8,seed=0"]  # the largest first
+    (record,) = recorded(ID, tmp_path).values()
+    assert record["flops"] == pytest.approx(sum(counted(item)[FLOPS] for item in toy_items(Toy())))
+    assert not [file for file in tmp_path.rglob("*.json") if file.name != "plans.json"]
 
 
 def test_learning_rates_and_seeds_make_no_kinds_and_sizes_no_families(toy: Claim) -> None:
@@ -190,7 +306,7 @@ def test_a_claim_about_the_hubs_models_is_tried_without_the_hub(small: Architect
 
 
 def test_a_dead_process_is_a_failure_and_not_the_end() -> None:
-    process = estimating._Process()
+    process = estimating.Process()
     try:
         found = process.rehearse("wen2024/fig3b", Item("any"))
         assert found.error.startswith("KeyError")  # an item without its parameters: the process lives
@@ -202,3 +318,27 @@ def test_a_dead_process_is_a_failure_and_not_the_end() -> None:
         assert dead.error == "the process was killed, perhaps for lack of memory"
     finally:
         process.close()
+
+
+def test_after_a_large_item_the_next_has_a_process_of_its_own(toy: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimating.Process, "rehearse", REHEARSE)
+    process = estimating.Process()
+    process.pool = pool = ThreadPoolExecutor(1)  # pyright: ignore[reportAttributeAccessIssue]
+    item = toy_items(Toy())[0]
+    monkeypatch.setattr(estimating, "LARGE", float("inf"))
+    assert not process.rehearse(ID, item).error
+    assert process.pool is pool
+    monkeypatch.setattr(estimating, "LARGE", -1.0)
+    assert not process.rehearse(ID, item).error
+    assert process.pool is None
+
+
+def test_where_the_system_tells_no_memory_the_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows: neither limits nor counters."""
+    assert memory.peak() > 0
+    monkeypatch.setattr(memory, "resource", None)
+    monkeypatch.setattr(memory, "_STATUS", tmp_path / "none")
+    with memory.limited_memory():
+        pass
+    with pytest.raises(ValueError, match="plan on Linux or macOS"):
+        memory.peak()

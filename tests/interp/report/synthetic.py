@@ -117,7 +117,7 @@ def judged_run(directory: Path, claim_id: str, table: pd.DataFrame) -> Record:
 
 
 def _toy_seed(seed: str, moments: tuple[int, ...], generator) -> pd.DataFrame:
-    setting, queries, n_keys = "d_model=32 k=2 n=8", (8, 9), 10
+    setting, queries, n_keys = "d_model=32 dropout=0.0 k=2 n=8", (8, 9), 10
     common = {"run": f"cot,seed={seed}", "condition": "cot", "unit": seed}
     tables = []
     for samples in moments:

@@ -104,9 +104,9 @@ def test_primary_parts_come_first_and_the_rest_folds(runs):
     (run,) = read_runs([runs / "fig3b"])
     (one,) = [c for c in cards(load_claims(), [run], {}) if c.run]
     assert [line.verdict.key for line in one.first_lines] == ["mass", "points", "one_hot"]
-    many = replace(one, lines=[replace(one.lines[-1])] * 9 + list(one.lines[:2]))
-    assert [line.verdict.key for line in many.first_lines] == ["mass", "points"] + ["one_hot"] * 4
-    assert len(many.other_lines) == 5
+    many = replace(one, lines=[replace(one.lines[-1])] * 9 + list(one.lines[:1]))
+    assert [line.verdict.key for line in many.first_lines] == ["mass"] + ["one_hot"] * 5
+    assert len(many.other_lines) == 4
     assert one.lines[0].difference == "−0.269 [−0.5, +0.5]"  # estimate and interval, minus the threshold
 
 

@@ -109,8 +109,14 @@ def test_conclusions_parts_and_reproduction_are_told(text):
     assert 'data-outcome="inconclusive"' in text
     assert '<span class="status exploratory">' in text
     assert "smaller: a test of the code: n=8, k=2, d_model 32" in text
-    assert "97.5% interval; claimed &gt; 0.5" in text  # two primary parts: Holm's first step
+    assert "95% interval; claimed &gt; 0.5" in text
     assert "95% interval; claimed &gt; 0.9" in text  # one that is not primary
+
+
+def test_a_report_of_measurements_alone_begins_with_them(runs, text):
+    alone = build([runs / "entropy"])
+    assert alone.index('id="pretrained"') < alone.index('id="measurements"') < alone.index('id="overview"')
+    assert text.index('id="overview"') < text.index('id="pretrained"')
 
 
 def test_commands_to_measure_again():
@@ -378,7 +384,7 @@ def test_too_many_tokens_are_left_out_and_counted(tmp_path, monkeypatch):
 
 def test_the_toy_explorer_has_every_map(runs):
     first, _ = toy_data(read_runs([runs / "fig3b"]))
-    assert first["name"] == "wen2024/fig3b: cot, d_model=32 k=2 n=8, seed 0"
+    assert first["name"] == "wen2024/fig3b: cot, d_model=32 dropout=0.0 k=2 n=8, seed 0"
     assert first["maps"] == [[s, t] for s in ("input 0", "input 1", "test") for t in (1000, 2000, 3000)]
     maps = unpacked(first["attention"]).reshape(9, 1, 2, 2, 10)
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-3)

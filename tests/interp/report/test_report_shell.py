@@ -55,7 +55,7 @@ def test_a_link_leads_to_its_claim(tab):
     assert 0 <= box["y"] < 100
     assert box["height"] < 900  # one screen
     assert claim.locator(".finding").is_visible()
-    for part in ("paper", "★ primary", "inconclusive", "97.5% interval", "exploratory", "Scale.", "Clarity."):
+    for part in ("paper", "★ primary", "inconclusive", "95% interval", "exploratory", "Scale.", "Clarity."):
         assert part in claim.inner_text()
     folded = claim.locator(".folds details")
     assert folded.count() == 4

@@ -8,6 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PUBLISHED = sorted((ROOT / "results").rglob("README.md"))
+"""Pages that were made, each with the command that runs its claim again."""
 FENCE = re.compile(r"^```(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELL = ("", "sh", "bash")
 KINDS = {*SHELL, "python", "toml", "text"}

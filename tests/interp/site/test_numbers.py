@@ -2,7 +2,7 @@
 
 import pytest
 
-from interp.site.numbers import NUMBER, main, with_numbers, without_marks
+from interp.site.numbers import NUMBER, RESTS, main, with_numbers, without_marks
 from tests.interp.site.pages import PAGES, ROOT
 
 RESULTS = ROOT / "results"
@@ -34,6 +34,18 @@ def test_a_page_whose_outcome_has_changed_is_refused():
     text = f"<!-- rests on wen2024/fig9 {_first_key()}=inconclusive -->\nIt is unknown."
     with pytest.raises(ValueError, match="write its sentences anew"):
         with_numbers(text, RESULTS)
+
+
+def test_a_page_whose_claim_was_declared_since_is_refused():
+    with pytest.raises(ValueError, match="status being exploratory; it is confirmatory"):
+        with_numbers("<!-- rests on wen2024/fig6-gsm8k status=exploratory -->\nNobody declared it.", RESULTS)
+    with_numbers("<!-- rests on wen2024/fig6-gsm8k status=confirmatory -->\nIt was declared.", RESULTS)
+
+
+def test_the_note_rests_on_the_status_of_every_claim_that_it_takes_numbers_from():
+    text = (ROOT / "docs" / "note.md").read_text(encoding="utf-8")
+    resting = {match["claim"] for match in RESTS.finditer(text) if " status=" in match[0]}
+    assert {match["claim"] for match in NUMBER.finditer(text)} <= resting
 
 
 def test_an_unknown_part_is_refused():

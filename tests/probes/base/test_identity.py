@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from probes.base.identity import admit, check_directory, read_identity, require_same
+from probes.base.identity import admit, check_directory, read_identity, read_record, require_same
 from probes.base.lock import LOCK
+from probes.base.seal import sealed_object
 
 IDENTITY = {"task": "parity", "seeds": (1, 2)}
 
@@ -13,11 +14,30 @@ IDENTITY = {"task": "parity", "seeds": (1, 2)}
 def test_a_run_begins_where_nothing_is_and_goes_on_where_it_is_itself(tmp_path):
     admit(tmp_path / "new", IDENTITY, resume=False, beside=lambda: {"commit": "abc"})
     file = tmp_path / "new" / "config.json"
-    assert json.loads(file.read_text()) == {"config": {"task": "parity", "seeds": [1, 2]}, "commit": "abc"}
+    written = {"config": {"task": "parity", "seeds": [1, 2]}, "commit": "abc"}
+    assert json.loads(file.read_text()) == sealed_object(written)
+    assert read_record(file) == written
     before = file.read_bytes()
     admit(tmp_path / "new", IDENTITY, resume=True, beside=lambda: pytest.fail("written again"))
     assert file.read_bytes() == before
     assert read_identity(file) == {"task": "parity", "seeds": [1, 2]}
+
+
+def test_a_record_of_an_earlier_version_has_no_checksum_and_is_gone_on_with(tmp_path):
+    record = tmp_path / "config.json"
+    record.write_text(json.dumps({"config": {"task": "parity", "seeds": [1, 2]}, "provenance": {"commit": "abc"}}))
+    before = record.read_bytes()
+    admit(tmp_path, IDENTITY, resume=True)
+    assert record.read_bytes() == before
+    assert read_record(record)["provenance"] == {"commit": "abc"}
+
+
+def test_numbers_as_names_are_read_as_they_were_written(tmp_path):
+    """JSON makes texts of them, and texts have another order: "10" comes before "9"."""
+    identity = {"weights": {9: 0.5, 10: 0.25, "all": 1}}
+    admit(tmp_path, identity, resume=False)
+    admit(tmp_path, identity, resume=True)
+    assert read_identity(tmp_path / "config.json") == {"weights": {"9": 0.5, "10": 0.25, "all": 1}}
 
 
 def test_without_resume_a_directory_with_a_run_is_refused(tmp_path):

@@ -103,7 +103,7 @@ def test_exact_match_needs_every_token():
     assert exact_match(predictions, batch) == 0.5
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
 @pytest.mark.parametrize("n_heads", [1, 4])
 def test_attention_patterns_are_the_cached_ones(n_layers, n_heads, batch):
     model = trained_for(20, n_layers, n_heads)

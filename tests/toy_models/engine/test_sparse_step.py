@@ -10,7 +10,8 @@ from transformer_lens.model_bridge import TransformerBridge
 
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
 from toy_models.engine.forward import Dropout, HookedForward, attention_keep, choose_forward
-from toy_models.engine.sparse_step import MAX_SLOTS, SparseForward, _distinct_prefixes, why_not_sparse
+from toy_models.engine.sparse_step import MAX_SLOTS, SparseForward, why_not_sparse
+from toy_models.engine.states import distinct_prefixes
 from toy_models.parity.task import Parity
 from toy_models.task import Batch
 
@@ -151,7 +152,7 @@ def test_first_pattern_equals_hook_pattern(n_layers, n_heads):
 def test_equal_prefixes_share_one_state(size):
     task = Parity(n=9, k=2)
     inputs = sampled(task, size).inputs
-    states = _distinct_prefixes(inputs, task.d_vocab)
+    states = distinct_prefixes(inputs, task.d_vocab)
     for row in range(size):
         for pos in range(task.n_ctx):
             state = states.index[row, pos]
@@ -166,7 +167,7 @@ def test_deduplication_saves_work_on_a_large_batch():
     task = Parity(n=12, k=2)
     inputs = sampled(task, 512).inputs
     searched = 2 + 4 + 8 + 16 + 32 + 64 + 128 + 256 + 512  # all prefixes of up to nine bits
-    assert len(_distinct_prefixes(inputs, 2).row) <= searched + 512 * (task.n_ctx - 9) < 512 * task.n_ctx
+    assert len(distinct_prefixes(inputs, 2).row) <= searched + 512 * (task.n_ctx - 9) < 512 * task.n_ctx
 
 
 def native(**changes) -> TransformerBridge:

@@ -1,5 +1,6 @@
 """The clause decoder against its definition, written out, and the rows asked for against all rows."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,12 +15,21 @@ SMALL = {
     "standard": replace(STANDARD, d_token=4, d_mlp=16),
     "theory": replace(THEORY, d_token=4, d_mlp=16, zero_query=False),
 }
+PLACED = {
+    "learned": replace(SMALL["standard"], positions="learned", n_ctx=TASK.n_ctx),
+    "sinusoidal": replace(SMALL["theory"], positions="sinusoidal"),
+}
 PATTERN = "blocks.0.attn.hook_pattern"
 
 
 @pytest.fixture(params=SMALL)
 def model(request):
     return clause_decoder(SMALL[request.param], TASK, seed=0)
+
+
+@pytest.fixture(params=PLACED)
+def placed(request):
+    return clause_decoder(PLACED[request.param], TASK, seed=0)
 
 
 def sentences(n: int = 8) -> torch.Tensor:
@@ -30,6 +40,7 @@ def by_definition(model, clauses: torch.Tensor) -> torch.Tensor:
     """The logits of one sentence, clause by clause and head by head."""
     config, block, attn = model.config, model.blocks[0], model.blocks[0].attn
     x = torch.stack([torch.cat([model.embed.weight[token] for token in clause]) for clause in clauses])
+    x = x + torch.stack([position(model, place) for place in range(len(clauses))])
     norm = (lambda t, ln: F.layer_norm(t, t.shape[-1:], ln.weight, ln.bias)) if config.residual else lambda t, _: t
     inner, d_head = norm(x, block.ln1), config.d_model // config.n_heads
     rows = []
@@ -50,8 +61,20 @@ def by_definition(model, clauses: torch.Tensor) -> torch.Tensor:
     return torch.stack(rows)
 
 
-def test_the_decoder_computes_what_it_says(model):
-    clauses = sentences(2)
+def position(model, place: int) -> torch.Tensor:
+    """What is added to the clause at this place."""
+    width = model.config.d_model
+    if model.config.positions == "none":
+        return torch.zeros(width)
+    if model.config.positions == "learned":
+        return model.pos_embed.weight[place]
+    angles = [place / 10_000 ** (i / (width // 2)) for i in range(width // 2)]
+    return model.config.embed_std * torch.tensor([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
+
+
+@pytest.mark.parametrize("config", [*SMALL.values(), *PLACED.values()])
+def test_the_decoder_computes_what_it_says(config):
+    model, clauses = clause_decoder(config, TASK, seed=0), sentences(2)
     for row, logits in zip(clauses, model(clauses)):
         torch.testing.assert_close(logits, by_definition(model, row), atol=1e-5, rtol=1e-4)
 
@@ -90,6 +113,43 @@ def test_without_positions_the_order_of_the_predicates_does_not_matter(model):
     shuffled = clauses.clone()
     shuffled[:, :4] = clauses[:, [2, 0, 3, 1]]
     torch.testing.assert_close(model(shuffled)[:, 4:], model(clauses)[:, 4:], atol=1e-5, rtol=1e-4)
+
+
+def test_with_positions_it_does_unless_they_are_taken_away(placed):
+    clauses = sentences()
+    shuffled = clauses.clone()
+    shuffled[:, :4] = clauses[:, [2, 0, 3, 1]]
+    assert not torch.allclose(placed(shuffled)[:, 4:], placed(clauses)[:, 4:], atol=1e-3)
+    without = [("hook_pos_embed", lambda x, hook: torch.zeros_like(x))]
+    expected, found = (placed.run_with_hooks(x, fwd_hooks=without)[:, 4:] for x in (clauses, shuffled))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    nope = clause_decoder(replace(placed.config, positions="none"), TASK, seed=0)  # the same weights otherwise
+    torch.testing.assert_close(nope(clauses)[:, 4:], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_hook_that_writes_into_the_positions_leaves_the_weights_alone(placed):
+    clauses, before = sentences(), placed(sentences())
+    with torch.no_grad():
+        placed.run_with_hooks(clauses, fwd_hooks=[("hook_pos_embed", lambda x, hook: x.zero_())])
+    assert torch.equal(placed(clauses), before)
+
+
+def test_only_the_places_that_were_trained_are_learned():
+    model = clause_decoder(replace(PLACED["learned"], n_ctx=20), TASK, seed=0)
+    model.loss(model(sentences()[:, :-1]), sentences()[:, 1:]).backward()
+    gradient = model.get_parameter("pos_embed.weight").grad
+    assert gradient is not None
+    assert gradient.any(-1).tolist() == [place < TASK.n_ctx - 1 for place in range(20)]
+
+
+def test_a_sentence_longer_than_the_learned_positions_is_refused(placed):
+    longer = replace(TASK, length=5).sample(2, torch.Generator().manual_seed(0)).inputs
+    if placed.cfg.n_ctx is None:
+        assert placed(longer).shape[1] == 11
+        return
+    assert placed.cfg.n_ctx == TASK.n_ctx
+    with pytest.raises(ValueError, match="a sentence of 11 clauses, but there are learned positions for n_ctx=9"):
+        placed(longer)
 
 
 def test_queries_at_zero_make_attention_uniform():
@@ -138,7 +198,7 @@ def test_the_seed_alone_decides_the_weights():
     assert not torch.equal(first.unembed.weight, other.unembed.weight)
 
 
-@pytest.mark.parametrize("wrong", [{"d_token": 0}, {"n_heads": 3}, {"embed_std": 0.0}, {"d_mlp": 0}])
+@pytest.mark.parametrize("wrong", [{"d_token": 0}, {"n_heads": 3}, {"embed_std": 0.0}, {"d_mlp": 0}, {"n_ctx": 0}])
 def test_impossible_sizes_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ClauseDecoderConfig(**wrong)

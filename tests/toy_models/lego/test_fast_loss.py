@@ -57,6 +57,13 @@ def test_loss_and_gradients_are_those_of_the_plain_forward(variant, labels):
         torch.testing.assert_close(found[name], gradient, rtol=1e-8, atol=1e-12, msg=name)
 
 
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_tables_refuse_positions_that_they_do_not_know(positions):
+    model = clause_decoder(replace(VARIANTS["standard"], positions=positions), TASK, seed=0)
+    with pytest.raises(ValueError, match=f"positions='{positions}'; train with tables=False"):
+        train_stage(model, TASK, Stage(3, 8, tables=True), torch.Generator().manual_seed(0))
+
+
 def test_the_blank_stays_zero_and_training_by_tables_is_training():
     ends = []
     for tables in (False, True):

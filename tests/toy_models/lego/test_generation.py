@@ -14,6 +14,8 @@ TASK = Lego("S3", 6, n_variables=9)
 SMALL = {
     "standard": replace(STANDARD, d_token=4, d_mlp=16),
     "theory": replace(THEORY, d_token=4, d_mlp=16, zero_query=False),
+    "learned positions": replace(STANDARD, d_token=4, d_mlp=16, positions="learned", n_ctx=TASK.n_ctx),
+    "sinusoidal positions": replace(THEORY, d_token=4, d_mlp=16, zero_query=False, positions="sinusoidal"),
 }
 
 

@@ -67,6 +67,17 @@ def test_stage_1_learns_one_step_and_touches_its_own_slot_alone(one_step):
     assert all_right(one_step, clauses).all()
 
 
+def test_stage_1_stops_at_its_bound():
+    """At 10 nats after one update, as if one had been asked for; at 0 never."""
+    stopped, once = fresh(), fresh()
+    losses = [
+        train_slot(model, TASK, ANSWERED, Descent(lr=0.5, n_updates=n, batch=16), stream(6), bound)
+        for model, n, bound in ((stopped, 5, 10.0), (once, 1, 0.0))
+    ]
+    assert losses[0] == losses[1]
+    assert torch.equal(stopped.mlp.W, once.mlp.W)
+
+
 def test_the_blanks_can_be_learned_too():
     model = fresh()
     loss = train_slot(model, TASK, 0, Descent(lr=4.0, n_updates=30, batch=32), stream(4))

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from interp.claims.huang2025._attention import PATTERN, attention_rows, followed_rows, target_rows
-from interp.claims.huang2025._runs import STANDARD, LegoRun, evaluation_steps, trained
+from interp.claims.huang2025._runs import LegoRun
 from probes.rows import with_settings
 from toy_models.lego.clause_decoder import clause_decoder
 from toy_models.lego.task import ANSWERED, HEAD, TAIL
 
-RUN = LegoRun(group="S3", model="standard", d_token=4, d_mlp=8, n_variables=9, length=4, n_test=6, first=3, steps=4)
+RUN = LegoRun(group="S3", model="standard", d_token=4, d_mlp=8, n_variables=9, length=4, n_test=6)
 ORDERS = ("as written", "permuted", "permuted, by chain")
 
 
@@ -71,13 +71,3 @@ def test_attention_on_the_variable_and_on_its_place_by_looking_for_them(model):
         assert found.loc[change, "place"]["value"] == pytest.approx(np.mean(place), abs=1e-6)
         assert found.loc[change, "place"]["n_tokens"] == len(place) > 0
     assert (moved[:, :4, TAIL] != moved[:, :4, HEAD]).all(), "a moved variable must not meet itself"
-
-
-def test_runs_are_evaluated_evenly_and_train_all_their_stages():
-    run = LegoRun(first=10, steps=6, evaluations=3)
-    assert evaluation_steps(run) == [12, 14, 16]
-    seen = []
-    trained(RUN, [5], lambda point, _: seen.append((point.update, point.stage)))
-    assert seen == [(3, 0), (5, 1), (7, 1)]
-    assert STANDARD.decoder.residual
-    assert not LegoRun().decoder.residual

@@ -23,9 +23,11 @@ def test_lemmas_that_hold_are_supported():
     assert set(_outcomes().values()) == {"supported"}
 
 
-@pytest.mark.parametrize("key", [key for key in STATEMENTS if key not in ("lemma7_meant", "assumed")])
+@pytest.mark.parametrize("key", [key for key in STATEMENTS if key not in ("lemma7_meant", "lemma21_all", "assumed")])
 def test_each_lemma_is_refuted_by_its_own_quantity(key):
-    assert {name for name, outcome in _outcomes(**{key: 0.0}).items() if outcome == "refuted"} == {key}
+    assert {name for name, outcome in _outcomes(**{key: 0.0}).items() if outcome == "refuted"} == {
+        key, *(["lemma21_all"] if key == "lemma21" else [])  # the same quantity, at every n
+    }  # fmt: skip
 
 
 def test_lemma_7_prints_a_bound_of_zero_where_j_is_not_the_secret():
@@ -40,7 +42,7 @@ def test_only_the_largest_n_is_asked_for_lemma_21():
     small = rows["setting"].str.contains("n=32") & (rows["metric"] == "21_others")
     rows.loc[small, "value"] = 9.0
     found = {v.key: v.outcome for v in CLAIMS["wen2024/lemmas"].judge(rows, CPU).verdicts}
-    assert found["lemma21"] == "supported"
+    assert (found["lemma21"], found["lemma21_all"]) == ("supported", "refuted")
     assert summary(rows).table["21_others"].max() == 9
 
 
@@ -53,10 +55,11 @@ def test_items_are_every_arm_size_and_seed():
 def test_the_lower_bound_needs_its_control():
     claim = CLAIMS["wen2024/thm2"]
 
-    def outcomes(one: float, many: float) -> list[str]:
-        rows = thm2._world({1: one, 8: many})(np.random.default_rng(0))
+    def outcomes(one: float, two: float, many: float) -> list[str]:
+        rows = thm2._world({1: one, 2: two, 8: many})(np.random.default_rng(0))
         return [v.outcome for v in claim.judge(rows, thm2.PRESETS["cpu"]).verdicts]
 
-    assert outcomes(1.0, 0.0) == ["supported", "supported"]
-    assert outcomes(1.0, 1.0) == ["supported", "inconclusive"]  # never against the bound
-    assert outcomes(0.0, 0.0) == ["refuted", "not testable here"]
+    assert outcomes(1.0, 1.0, 0.0) == ["supported", "supported", "supported"]
+    assert outcomes(1.0, 1.0, 1.0) == ["supported", "inconclusive", "supported"]  # never against the bound
+    assert outcomes(1.0, 0.0, 0.0) == ["supported", "supported", "refuted"]
+    assert outcomes(0.0, 0.0, 0.0) == ["refuted", "not testable here", "refuted"]

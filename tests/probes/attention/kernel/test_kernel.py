@@ -73,7 +73,7 @@ def test_heads_that_share_keys_and_texts_of_a_batch():
     check(*inputs(18, batch=2, heads=4, kv_heads=2))
 
 
-@pytest.mark.parametrize(("d", "d_value"), [(8, 8), (20, 24), (64, 64), (80, 48), (256, 256)])
+@pytest.mark.parametrize(("d", "d_value"), [(8, 8), (20, 24), (64, 64), (80, 48), (128, 128), (192, 128), (256, 256)])
 def test_head_sizes(d, d_value):
     check(*inputs(19, d=d, d_value=d_value))
 
@@ -100,6 +100,22 @@ def test_a_mask_for_each_text_with_pads_on_either_side_and_rows_that_see_nothing
 @pytest.mark.parametrize("mask", [None, window(37, 9)])
 def test_capped_scores(mask):
     check(*inputs(37), mask=mask, softcap=3.0)
+
+
+def together(n, n_root, n_first, width):
+    """Two rows of a batch: a packed one with pads on its right, and one with pads on its left; both with a window."""
+    mask = (packed(n, n_root, n_first) & window(n, width)).repeat(2, 1, 1, 1)
+    mask[0, :, :, n - 4 :] = False
+    mask[1] = window(n, width)[0]
+    mask[1, :, :, :3] = False
+    return mask
+
+
+@pytest.mark.parametrize("softcap", [None, 3.0])
+def test_all_options_at_once_at_odd_sizes(softcap):
+    """Three query heads for each key head: not every ratio is a power of two."""
+    mask = together(29, 7, 11, 13)
+    check(*inputs(29, batch=2, heads=6, kv_heads=2, d=72, d_value=40), mask=mask, softcap=softcap)
 
 
 def test_a_large_bias_of_all_keys_costs_no_digits():
@@ -182,6 +198,20 @@ def test_mass_on_groups(options):
     torch.testing.assert_close(found.without_sink.double(), expected.without_sink, atol=1e-6, rtol=0)
     assert found.mass[..., 18].eq(0).all(), "an empty group"
     assert torch.equal(output, kernel_row_statistics(query, key, 0.3, value=value, sizes=SMALL, **options)[1])
+
+
+@pytest.mark.parametrize("softcap", [None, 3.0])
+def test_mass_on_groups_of_heads_that_share_keys_in_texts_with_pads(softcap):
+    query, key, _ = inputs(29, batch=2, heads=6, kv_heads=2, d=72)
+    groups = torch.zeros(29, 4, dtype=torch.bool)
+    for group, (start, stop) in enumerate([(0, 3), (3, 12), (12, 13), (13, 29)]):
+        groups[start:stop, group] = True
+    options = {"mask": together(29, 7, 11, 13), "softcap": softcap}
+    found, _ = kernel_group_mass(query, key, 0.3, groups, sizes=SMALL, **options)
+    expected, _ = group_mass(query.double(), key.double(), 0.3, groups, **options)
+    for name in ("mass", "without_sink"):
+        got, wanted = getattr(found, name).double(), getattr(expected, name)
+        torch.testing.assert_close(got, wanted, atol=1e-6, rtol=0, equal_nan=True, msg=f"{name} differs")
 
 
 def test_tiles_that_nobody_sees_are_left_out():
