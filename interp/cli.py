@@ -31,6 +31,8 @@ GOES_ON = {
     **dict.fromkeys(("train", "entropy", "heads", "trace", "claims"), "; the same command with --resume goes on"),
 }
 """What an interrupted command is told; the others begin again."""
+PATIENCE = 5.0
+"""Seconds in which a command that was interrupted cleans up undisturbed."""
 OUT_OF_MEMORY = ("allocate memory", "failed to map segment", "bad_alloc", "can't start new thread")
 """How torch, the dynamic linker, C++ and Python call it."""
 USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(
@@ -43,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # closed: the next file that is opened would be in its place
         return _refuse("standard output is closed; where nobody reads, redirect it to a file")
     _print_anything()
+    if argv is None:
+        _heed_one_interrupt()
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = arguments[0] if arguments else ""
     try:
@@ -50,14 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here a broken pipe is still noticed
         return status
     except KeyboardInterrupt:
-        return _interrupted(name, ends=argv is None)
+        return _interrupted(name)
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # rich has noticed it first
             return 141
         raise
     except Exception as error:
         if _follows_an_interrupt(error):
-            return _interrupted(name, ends=argv is None)
+            return _interrupted(name)
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return 141  # as shells call it: `cotlens claims list | head` is no fault
         out_of_memory = isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
@@ -88,12 +92,29 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _interrupted(command: str, ends: bool) -> int:
-    """Says so; if the process `ends` with it, further interrupts would only break off what is cleaned up on exit."""
-    if ends:
-        import signal
+def _heed_one_interrupt() -> None:
+    """Repeated interrupts count as one: the second would break off what the first has begun to clean up.
 
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    A pool whose workers were not ended, for one, would wait for their items. After `PATIENCE` seconds another counts
+    again: code of others may have swallowed the first. Where interrupts are ignored already, as in the background of
+    a shell, they stay so.
+    """
+    import signal
+    import time
+
+    heeded = -PATIENCE
+
+    def interrupt(signum, frame) -> None:
+        nonlocal heeded
+        if time.monotonic() - heeded >= PATIENCE:
+            heeded = time.monotonic()
+            raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+
+
+def _interrupted(command: str) -> int:
     print(f"cotlens: interrupted{GOES_ON.get(command, '')}", file=sys.stderr)
     return 130
 

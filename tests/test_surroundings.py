@@ -209,7 +209,7 @@ def test_numbers_that_no_machine_has_are_one_line(words, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pause", [0.0, 0.05, 0.4])
+@pytest.mark.parametrize("pause", [0.0, 0.002, 0.05, 0.4])
 def test_whoever_interrupts_thrice_gets_one_line(pause, tmp_path):
     """As from a terminal, to the command and its workers; while the first interrupt is on its way out."""
     words = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "2", "--out", str(tmp_path / "run")]

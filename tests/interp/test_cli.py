@@ -1,11 +1,13 @@
 """The command line in-process: exit status, one line for every bad input, nothing overwritten, torch when needed."""
 
 import json
+import signal
 import subprocess
 import sys
 
 import pytest
 
+import interp.cli
 import interp.commands.train
 from interp.cli import COMMANDS, main
 from interp.core.ledger import read_records
@@ -336,3 +338,27 @@ def test_what_an_interrupt_breaks_on_its_way_is_an_interrupt(broken, monkeypatch
     monkeypatch.setattr(f"interp.commands.{command}.main", interrupted)
     assert main([command]) == 130
     assert capsys.readouterr().err == f"cotlens: interrupted{remedy}\n"
+
+
+def test_a_second_interrupt_leaves_the_first_to_its_cleaning_up(monkeypatch):
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        interp.cli._heed_one_interrupt()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        monkeypatch.setattr("interp.cli.PATIENCE", 0.0)
+        with pytest.raises(KeyboardInterrupt):  # for whoever waits in vain
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_interrupts_that_are_ignored_stay_so():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        interp.cli._heed_one_interrupt()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
