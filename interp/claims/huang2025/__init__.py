@@ -4,6 +4,7 @@ Yu Huang, Zixin Wen, Aarti Singh, Yuejie Chi and Yuxin Chen, "Transformers Prova
 with Length Generalization", 2025. Task: `toy_models.lego`.
 
 fig1a: trained at length 5, does C6 generalise far beyond S5? (Figure 1a)
+fig1a-rate: does it at the paper's own rate, and does the gap last? (Figure 1a)
 fig1b: does recursive self-training bring S5 to length 160? (Figure 1b)
 fig2: does attention concentrate on the two target clauses? (Figure 2)
 fig5: does attention follow the variable, not the position? (Figure 5)

@@ -1,6 +1,7 @@
 """What do the runs of huang2025 look like? Figures from rows that several of its claims share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from matplotlib.ticker import EngFormatter, LogLocator
 from interp.claims.huang2025._runs import END, KEYS, LEARNED, REACHED, at_loss
 from interp.figures.style import BLUE, ORANGE, SERIES, VERMILION, new_figure, styled
 
-GROUP_STYLE = {
+GROUP_STYLE: dict[str, dict[str, Any]] = {
     "C6": {"color": BLUE, "marker": "o", "linestyle": "-"},
     "S5": {"color": VERMILION, "marker": "s", "linestyle": "--"},
 }
@@ -33,17 +34,37 @@ def draw_accuracy(accuracy: pd.DataFrame) -> Figure:
         figure = new_figure(3.6 * len(conditions), 3.2)
         all_axes = np.atleast_1d(figure.subplots(1, len(conditions), sharey=True))
         for axes, condition in zip(all_axes, conditions):
-            for group, style in GROUP_STYLE.items():
-                of_group = last[(last["condition"] == condition) & (last["group"] == group)]
-                for _, line in of_group.groupby("unit"):
-                    line = line.sort_values("length")
-                    axes.plot(line["length"], line["value"], color=style["color"], linewidth=0.7, alpha=0.5)
-                mean = of_group.groupby("length")["value"].mean()
-                axes.plot(mean.index, mean, **style, label=group)
-            _length_axis(axes, last["length"])
+            _curves(axes, last[last["condition"] == condition])
             axes.set(title=f"{condition} model", xlabel="length of the sentence (trained at 5)", ylim=(-0.03, 1.03))
         all_axes[0].set_ylabel("share of sentences\nwith all steps right")
         all_axes[-1].legend(title="mean over seeds", fontsize=9, title_fontsize=9)
+        return figure
+
+
+def _curves(axes: Axes, accuracy: pd.DataFrame) -> None:
+    """Accuracy against length: every seed thin, the mean of each group thick."""
+    for group, style in GROUP_STYLE.items():
+        of_group = accuracy[accuracy["group"] == group]
+        for _, line in of_group.groupby("unit"):
+            line = line.sort_values("length")
+            axes.plot(line["length"], line["value"], color=style["color"], linewidth=0.7, alpha=0.5)
+        mean = of_group.groupby("length")["value"].mean()
+        axes.plot(mean.index, mean, **style, label=group)
+    _length_axis(axes, accuracy["length"])
+
+
+def draw_readings(accuracy: pd.DataFrame, points: Sequence[str]) -> Figure:
+    """Accuracy against length at these points, one panel for each."""
+    seen = [point for point in points if point in set(accuracy["point"])]
+    with styled():
+        figure = new_figure(3.4 * len(seen), 3.2)
+        all_axes = np.atleast_1d(figure.subplots(1, len(seen), sharey=True))
+        for axes, point in zip(all_axes, seen):
+            _curves(axes, accuracy[accuracy["point"] == point])
+            words = "at the end" if point == END else f"{int(point.split('_')[1]):,} steps after the plateau"
+            axes.set(title=words, xlabel="length of the sentence (trained at 5)", ylim=(-0.03, 1.03))
+        all_axes[0].set_ylabel("share of sentences\nwith all steps right")
+        all_axes[0].legend(title="mean over seeds", fontsize=9, title_fontsize=9, loc="lower left")
         return figure
 
 

@@ -42,6 +42,11 @@ LOOPS = (loop("first", "steps at length 1"), loop("steps", "steps"))
 """What a run repeats."""
 
 
+def after(steps: int) -> str:
+    """The name of the point so many steps after the plateau."""
+    return f"after_{steps}"
+
+
 def at_loss(loss: float) -> str:
     """The name of the point at which the loss first fell below `loss`."""
     return f"loss_{loss:g}"
@@ -83,6 +88,11 @@ class LegoRun:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengths", tuple(self.lengths))  # a list, if it comes from JSON
+
+    @property
+    def read_at(self) -> tuple[int, ...]:
+        """Steps from the end of the plateau after which the run is read too, besides `LOSSES` and its end."""
+        return ()
 
     @property
     def condition(self) -> str:
@@ -143,6 +153,22 @@ class LegoRun:
         import torch
 
         return torch.Generator().manual_seed(2_000_000 + 10 * self.seed + stream)
+
+
+@dataclass(frozen=True)
+class LongRun(LegoRun):
+    """A run that is read on its way as well."""
+
+    reads: tuple[int, ...] = ()
+    """`read_at`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "reads", tuple(self.reads))
+
+    @property
+    def read_at(self) -> tuple[int, ...]:
+        return self.reads
 
 
 THEORY = LegoRun(model="theory")

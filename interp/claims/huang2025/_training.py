@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from hf_analysis.models.builtin import cache_directory
-from interp.claims.huang2025._runs import END, LEARNED, LOSSES, LegoRun, at_loss
+from interp.claims.huang2025._runs import END, LEARNED, LOSSES, LegoRun, after, at_loss
 from probes.base import checkpoint
 from toy_models.engine.training_run import choose_device
 from toy_models.lego.clause_decoder import ClauseDecoder, clause_decoder
@@ -86,7 +86,7 @@ def identity(run: LegoRun) -> str:
 
 
 def train(run: LegoRun) -> Taught:
-    """Trains the run through its stages, and keeps its weights at every loss after the first and at the end."""
+    """Trains the run through its stages, and keeps its weights at every point but the first."""
     model = clause_decoder(run.decoder, run.task, run.seed).to(choose_device("auto"))
     generator = torch.Generator().manual_seed(run.seed + 1_000_000)
     *before, last = run.stages
@@ -109,6 +109,9 @@ def train(run: LegoRun) -> Taught:
                     end = min(run.steps, trainer.update + run.further)
                 else:
                     weights[point] = _copy(model)
+        for steps in run.read_at:
+            if trainer.update - updates.get(at_loss(LEARNED), trainer.update) == steps:
+                updates[after(steps)], weights[after(steps)] = trainer.update, _copy(model)
         loss = 0.0
     trainer.finish()
     updates[END], weights[END] = trainer.update, _copy(model)

@@ -8,6 +8,7 @@ import pytest
 
 from interp.claims.huang2025 import (
     fig1a,
+    fig1a_rate,
     fig1b,
     fig2,
     fig5,
@@ -29,7 +30,21 @@ from interp.core.severity import severity
 from interp.statistics import Interval
 from probes.rows import concat, setting, table, with_settings
 
-MODULES = (fig1a, fig1b, fig2, fig5, fig6_7, mechanism, neurons, nope, regime, thm4_1, thm5_1, what_matters)
+MODULES = (
+    fig1a,
+    fig1a_rate,
+    fig1b,
+    fig2,
+    fig5,
+    fig6_7,
+    mechanism,
+    neurons,
+    nope,
+    regime,
+    thm4_1,
+    thm5_1,
+    what_matters,
+)
 
 SEEDS = range(8)
 LENGTHS = (5, 10, 20, 40, 80, 160)
