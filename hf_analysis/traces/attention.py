@@ -4,8 +4,9 @@ One forward pass: each layer's mass on the sentences comes out of the same score
 (`probes.attention.computation.grouped_mass`), averaged over the tokens of the reading sentence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,6 +15,7 @@ from torch import Tensor
 from hf_analysis.attention.intercept import AttentionCall, Enough, intercepting
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.traces.tokens import TraceTokens, Unit, group_of_token
+from probes.attention.check import require_group_agreement
 from probes.attention.computation import grouped_mass
 from probes.attention.groups import GroupMass, averaging
 
@@ -54,19 +56,55 @@ def segmented_attention(
 
     def look(call: AttentionCall) -> Tensor:
         units = torch.cat(groups, dim=1).to(call.query.device)
-        mass, output = grouped_mass(
-            call.query, call.key, call.scale, units, readers=None if per_token else units,
-            value=None if call.is_last else call.value, mask=call.mask, bias=call.bias, softcap=call.softcap,
-            sinks=call.sinks,
-        )  # fmt: skip
+        mass, output, _ = grouped_mass(*_scored(call), units, **_options(call, None if per_token else units))
         found.append(_by_division(mass, groups, per_token))
-        if call.is_last:
-            raise Enough
-        return call.output() if output is None else output.transpose(1, 2).contiguous()
+        return _passed_on(call, output)
 
+    _forward(model, ids, look)
+    return [_stacked(group, [layer[i] for layer in found]) for i, group in enumerate(groups)]
+
+
+@torch.inference_mode()
+def attention_check(model: LoadedModel, tokens: TraceTokens) -> dict[str, float]:
+    """The largest difference of a mass of one trace's sentences from a slower computation, by the name of that.
+
+    A ValueError names the layer and head of one that is more than rounding (`probes.attention.check`).
+    """
+    found: dict[str, float] = {}
+
+    def look(call: AttentionCall) -> Tensor:
+        units = _members(len(tokens.ids), tokens.units).to(call.query.device)
+        options = _options(call, units)
+        mass, output, chosen = grouped_mass(*_scored(call), units, **options)
+        name, difference = require_group_agreement(
+            mass, output, chosen, *_scored(call), units, layer=call.layer, **options
+        )
+        found[name] = max(difference, found.get(name, 0.0))
+        return _passed_on(call, output)
+
+    _forward(model, tokens.ids, look)
+    return found
+
+
+def _scored(call: AttentionCall) -> tuple[Tensor, Tensor, float]:
+    return call.query, call.key, call.scale
+
+
+def _options(call: AttentionCall, readers: Tensor | None) -> dict[str, Any]:
+    """What `grouped_mass` is told beside; nobody reads the output of the last layer."""
+    others = {"mask": call.mask, "bias": call.bias, "softcap": call.softcap, "sinks": call.sinks}
+    return {"readers": readers, "value": None if call.is_last else call.value, **others}
+
+
+def _passed_on(call: AttentionCall, output: Tensor | None) -> Tensor:
+    if call.is_last:
+        raise Enough
+    return call.output() if output is None else output.transpose(1, 2).contiguous()
+
+
+def _forward(model: LoadedModel, ids: Sequence[int], look: Callable[[AttentionCall], Tensor]) -> None:
     with intercepting(model.model, look):
         model.model.base_model(input_ids=torch.tensor([list(ids)], device=model.device), use_cache=False)
-    return [_stacked(group, [layer[i] for layer in found]) for i, group in enumerate(groups)]
 
 
 def _members(n_tokens: int, units: Sequence[Unit]) -> Bool[Tensor, "key unit"]:

@@ -18,6 +18,7 @@ from hf_analysis.models.machine import use_threads
 from hf_analysis.text.problems import load_problems
 from hf_analysis.text.traces import Trace, load_traces
 from hf_analysis.text.written_traces import save_traces, saved_traces, written_traces
+from hf_analysis.traces.attention import attention_check
 from hf_analysis.traces.measures import DEFAULT, Study, find_measure
 from hf_analysis.traces.receivers import long_enough
 from hf_analysis.traces.tokens import trace_tokens
@@ -31,7 +32,7 @@ from interp.report.trace_page import PAGE, write_trace_page
 from probes.attention.sentences import GAP
 from probes.base.atomic import write_json
 
-NOT_THE_RUN = ("out", "resume", "offline", "top")
+NOT_THE_RUN = ("out", "resume", "check", "offline", "top")
 """Options that say where and how to measure, not what."""
 TRACES = "traces.jsonl"
 
@@ -102,6 +103,9 @@ class TraceOptions:
     """Run Python code that the model's author put on the hub. Only for authors you trust."""
     offline: bool = False
     """Never ask the hub; use what is on this machine."""
+    check: bool = False
+    """Compute the first trace's attention between sentences once more by a slower way, and stop if they differ: what
+    a GPU's kernel gives, against blocks of scores in float32; those, against the whole pattern in float64."""
     resume: bool = False
     """Go on with the run in that directory."""
 
@@ -129,6 +133,8 @@ def main(arguments: Sequence[str]) -> None:
     with run_directory(options.out, {"command": "trace", **identity}, options.resume):
         traces = _written(options, model) if options.generate else given or _read(options, model)
         tokens = [trace_tokens(model, one) for one in traces]
+        for name, difference in attention_check(model, tokens[0]).items() if options.check else ():
+            print(f"first trace checked: within {difference:.1e} of {name}", flush=True)
         study = Study(
             model, tokens, model.name, seed=options.seed, gap=options.gap, rotations=options.rotations,
             permutations=options.permutations, controls=options.controls, heads=heads, decoding=decoding,

@@ -89,7 +89,7 @@ def clear(out: Path, item: Item) -> None:
 def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> Iterator[tuple[Item, float]]:
     context = multiprocessing.get_context("spawn")  # a forked torch can deadlock
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(min(workers, len(items)), mp_context=context, initializer=_die_with_parent) as pool:
+    with ProcessPoolExecutor(min(workers, len(items)), mp_context=context, initializer=die_with_parent) as pool:
         try:  # from the first submission on: leaving the pool by itself would wait for what was submitted
             with _interrupts_waiting():
                 submitted = {pool.submit(measure_item, claim_id, item, out): item for item in items}
@@ -122,7 +122,7 @@ def _interrupts_waiting() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Ends this worker when the process that started it is gone: a pool's workers would wait for it for ever."""
     parent = multiprocessing.parent_process()
 

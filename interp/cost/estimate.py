@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from interp.core.claim import Claim, Item, Preset
+from interp.core.engine import die_with_parent
 from interp.cost.gpus import GPUS, USABLE, Gpu
 from interp.cost.kinds import active, family_of, kind_of, largest, size_of
 from interp.cost.rehearsal import Rehearsed, rehearse
@@ -221,10 +222,15 @@ class Process:
     def __init__(self) -> None:
         self.pool: ProcessPoolExecutor | None = None
 
+    def started(self) -> ProcessPoolExecutor:
+        if self.pool is None:
+            context = multiprocessing.get_context("spawn")
+            self.pool = ProcessPoolExecutor(1, mp_context=context, initializer=die_with_parent)
+        return self.pool
+
     def rehearse(self, claim_id: str, item: Item, *options: Any) -> Rehearsed:
-        self.pool = self.pool or ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
         try:
-            found = self.pool.submit(rehearse, claim_id, item, *options).result()
+            found = self.started().submit(rehearse, claim_id, item, *options).result()
         except BrokenProcessPool:
             self.close()
             return Rehearsed(error="the process was killed, perhaps for lack of memory")

@@ -72,18 +72,18 @@ def grouped_mass(
     bias: Float[Tensor, "#batch #head query key"] | None = None,
     softcap: float | None = None,
     sinks: Float[Tensor, "head"] | None = None,
-) -> tuple[GroupMass, Float[Tensor, "batch head query d_value"] | None]:
-    """The attention of every query, or the means of `readers`, on each group of keys; the output as above."""
+) -> tuple[GroupMass, Float[Tensor, "batch head query d_value"] | None, Computation]:
+    """The attention of every query, or the means of `readers`, on each group of keys; output and rest as above."""
     options = {"mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks}
     chosen = choose_computation(query, key, quantities=LARGEST_WEIGHTS, **options)  # every weight: never fused
     if chosen.name == "kernel":
         mass, output = kernel_group_mass(query, key, scale, groups, value=value, mask=mask, softcap=softcap)
         if readers is not None:
             mass = GroupMass(*(averaging(readers, one.dtype) @ one for one in mass))
-        return mass, output
+        return mass, output, chosen
     value = value if _worth_it(query, softcap, sinks) else None
     mass, output = group_mass(query, key, scale, groups, readers=readers, value=value, **options)
-    return mass, None if output is None else output.to(query.dtype)
+    return mass, None if output is None else output.to(query.dtype), chosen
 
 
 def _worth_it(query: Tensor, softcap: float | None, sinks: Tensor | None) -> bool:

@@ -7,9 +7,10 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 from hf_analysis.attention.layout import batch, packed
 from hf_analysis.attention.recorder import record
 from hf_analysis.models.loading import LoadedModel
-from hf_analysis.traces.attention import segmented_attention
+from hf_analysis.traces.attention import attention_check, segmented_attention
 from hf_analysis.traces.tokens import Unit
 from probes.attention import computation
+from tests.hf_analysis.traces.made import made_tokens
 
 pytestmark = [
     pytest.mark.usefixtures("interpreted"),
@@ -75,3 +76,16 @@ def test_sentences_by_the_kernel(model, kernel, monkeypatch):
     (blocks,) = segmented_attention(loaded, ids, [units])
     torch.testing.assert_close(found.mass[0], blocks.mass[0], atol=1e-5, rtol=0)
     torch.testing.assert_close(found.mass_without_sink[0], blocks.mass_without_sink[0], atol=1e-5, rtol=0)
+
+
+def test_sentences_by_the_kernel_are_checked_and_others_refused(model, kernel, monkeypatch):
+    loaded, text = LoadedModel("llama", model, None), made_tokens(list(range(1, 24)), (6, 12, 18))
+    ((name, difference),) = attention_check(loaded, text).items()
+    assert name == "blocks of scores in float32"
+    assert difference < 1e-5
+    original = computation.kernel_group_mass
+    monkeypatch.setattr(
+        computation, "kernel_group_mass", lambda q, k, scale, *given, **o: original(q, k, 1.1 * scale, *given, **o)
+    )
+    with pytest.raises(ValueError, match=r"--check: layer 0, .* \(kernel\), but .* from blocks of scores in float32"):
+        attention_check(loaded, text)

@@ -9,6 +9,7 @@ from hf_analysis import trace
 from hf_analysis.models.loading import load_model, tiny_twin
 from interp.cli import main
 from probes import rows
+from probes.attention import computation
 from tests.hf_analysis.traces.made import SENTENCES, made_trace
 
 
@@ -107,6 +108,22 @@ def test_traces_that_the_model_writes_are_kept(tiny, tmp_path, monkeypatch, caps
     assert dict(traces[0]["parts"])["reasoning"] == "First we add 3 and 4. That is 7. So 7 it is."
     assert "".join(text for _, text in traces[0]["parts"]).startswith(said["prompts"][0])
     assert main([*arguments, "--out", str(tmp_path / "run"), "--resume"]) == 0
+
+
+def test_a_check_is_told_and_a_difference_ends_the_run(tiny, data, tmp_path, capsys, monkeypatch):
+    words = ["trace", "--model", tiny, "--data", data, "--limit", "1", "--measures", "attention", "--check"]
+    assert main([*words, "--out", str(tmp_path / "x")]) == 0
+    assert "first trace checked: within " in (said := capsys.readouterr().out)
+    assert " of patterns in float64" in said
+    original = computation.group_mass
+    monkeypatch.setattr(
+        computation, "group_mass", lambda q, k, scale, *given, **o: original(q, k, 1.2 * scale, *given, **o)
+    )
+    assert main([*words, "--out", str(tmp_path / "y")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("cotlens: --check: layer 0")
+    assert said.count("\n") == 1
+    assert not list((tmp_path / "y").glob("problems/*"))
 
 
 def test_three_lines_on_a_model_object(tiny):

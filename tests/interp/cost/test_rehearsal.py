@@ -1,5 +1,10 @@
 """Does a rehearsal tell what a whole item costs, and what would not run?"""
 
+import os
+import select
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,6 +22,7 @@ from interp.core import claim as registry
 from interp.core.claim import Claim, Item, load_claims
 from interp.core.loops import evaluations, loop
 from interp.core.plan import recorded
+from interp.core.protocol import ROOT
 from interp.cost import estimate as estimating
 from interp.cost import memory
 from interp.cost import rehearsal as rehearsing
@@ -318,6 +324,27 @@ def test_a_dead_process_is_a_failure_and_not_the_end() -> None:
         assert dead.error == "the process was killed, perhaps for lack of memory"
     finally:
         process.close()
+
+
+PLANNING = """
+import os, signal
+from interp.cost.estimate import Process
+
+print(Process().started().submit(os.getpid).result(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_plan_leaves_no_process_behind() -> None:
+    """Its process has the same output, which ends when both have."""
+    with subprocess.Popen([sys.executable, "-c", PLANNING], stdout=subprocess.PIPE, cwd=ROOT) as planning:
+        assert planning.stdout is not None
+        child = int(planning.stdout.readline())
+        assert planning.wait() == -signal.SIGKILL
+        ended, _, _ = select.select([planning.stdout], [], [], 120)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        assert ended
 
 
 def test_after_a_large_item_the_next_has_a_process_of_its_own(toy: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
