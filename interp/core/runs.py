@@ -94,7 +94,7 @@ def _commit() -> str | None:
     here = Path(__file__).parent
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10, check=False
+            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=120, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
