@@ -6,12 +6,14 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from math import ceil
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from interp.core.claim import Claim, Item, Preset
+from interp.core.engine import interrupts_waiting
 from interp.cost.gpus import GPUS, USABLE, Gpu
 from interp.cost.kinds import active, family_of, kind_of, largest, size_of
 from interp.cost.rehearsal import Rehearsed, rehearse
@@ -220,14 +222,25 @@ class Process:
 
     def __init__(self) -> None:
         self.pool: ProcessPoolExecutor | None = None
+        self.started: set[BaseProcess] = set()
 
     def rehearse(self, claim_id: str, item: Item, *options: Any) -> Rehearsed:
         self.pool = self.pool or ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
         try:
-            found = self.pool.submit(rehearse, claim_id, item, *options).result()
+            with interrupts_waiting():  # a terminal interrupts the process as well, which would say so in a traceback
+                others = set(multiprocessing.active_children())
+                rehearsing = self.pool.submit(rehearse, claim_id, item, *options)
+                self.started |= set(multiprocessing.active_children()) - others
+            found = rehearsing.result()
         except BrokenProcessPool:
             self.close()
             return Rehearsed(error="the process was killed, perhaps for lack of memory")
+        except BaseException:
+            with interrupts_waiting():
+                self.pool.shutdown(wait=False, cancel_futures=True)
+                for process in self.started:
+                    process.terminate()
+            raise
         if found.working > LARGE:
             self.close()
         return found
@@ -235,7 +248,7 @@ class Process:
     def close(self) -> None:
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
-        self.pool = None
+        self.pool, self.started = None, set()
 
 
 def _many(n: int, what: str) -> str:
