@@ -233,12 +233,12 @@ def chosen_presets(claims: Sequence[Claim], options: Run | Declare) -> list:
 
 def _engine(options: Run) -> "Engine":
     from interp.core.engine import Local
-    from interp.core.ray_engine import OnRay
+    from interp.core.ray_engine import OnRay, is_share
 
     if options.workers < 1:
         raise ValueError(f"--workers must be at least 1, got {options.workers}")
     if options.engine == "ray":
-        if options.item_gpus < 0 or (options.item_gpus > 1 and options.item_gpus % 1):
+        if not is_share(options.item_gpus):
             raise ValueError(f"--item-gpus must be 0 or more, and a whole number above 1: got {options.item_gpus:g}")
         return OnRay(options.address, options.item_gpus)
     if options.address is not None or options.item_gpus:
