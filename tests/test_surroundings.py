@@ -217,6 +217,8 @@ def test_numbers_that_no_machine_has_are_one_line(words, tmp_path, capsys):
         ("--d-model", 2**62, "out of memory: choose smaller sizes"),
         ("--dataset-size", 2**60, "out of memory: choose smaller sizes"),
         ("--secret-seed", 2**64, "a number is beyond what 64 bits hold"),
+        ("--lr", 1e308, "the loss is nan after 64 samples: training diverged; lower lr"),
+        ("--init-std", 1e308, "the loss is nan after 0 samples: training diverged"),
     ],
 )
 def test_sizes_beyond_counting_and_numbers_that_overflow_are_one_line(option, value, message, tmp_path, capsys):
