@@ -42,6 +42,12 @@ def poor() -> None:
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 
 
+def at_a_terminal() -> None:
+    """Apart from other processes, and heeding interrupts: a shell ignores them for what runs in its background."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 PRINTING = [
     ["--help"], ["--version"], [], ["claims", "list"], ["claims", "show", "wen2024/fig3b"], ["train"],
     ["train", "parity", "--help"], ["entropy", "--help"], ["doctor", "--offline"],
@@ -187,6 +193,20 @@ def test_a_training_that_other_versions_began_is_not_gone_on_with(tmp_path, monk
     assert (out / "rows.parquet").read_bytes() == whole
 
 
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize("place", ["file", "file/below", "dangling"])
+def test_results_that_could_not_be_written_are_refused_before_hours_of_work(command, place, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    out = ["--out", str(tmp_path / "run")] if command == "run" else []
+    words = ["claims", command, "wen2024/fig3b", "--preset", "smoke", "--record", str(tmp_path / place), *out]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"cotlens: --record {tmp_path / place}: ")
+    assert said.endswith("is no directory\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "file"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -242,7 +262,7 @@ INTERRUPTED = {
 def test_whoever_interrupts_thrice_gets_one_line(name, pause, tmp_path):
     """As from a terminal, to the command and its workers; while the first interrupt is on its way out."""
     words, at_work = INTERRUPTED[name]
-    running = started([*words, "--out", str(tmp_path / "run")], before=os.setsid)
+    running = started([*words, "--out", str(tmp_path / "run")], before=at_a_terminal)
     deadline = time.monotonic() + 600
     while not list(tmp_path.glob(at_work)) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -169,7 +169,7 @@ def run_claims(options: Run) -> None:
     from interp.core.plan import plan
     from interp.core.published import check_replacement, publish
     from interp.core.reproduce import command
-    from interp.core.runs import check_directory
+    from interp.core.runs import check_directory, check_results
     from interp.core.sweep import Pace, run_claim
     from interp.core.verdict import verdict_table
     from interp.report import write_report
@@ -177,6 +177,7 @@ def run_claims(options: Run) -> None:
 
     if not options.ids:
         raise ValueError("name at least one claim, or all; cotlens claims list shows them")
+    check_results(options.record, "--record")
     engine = _engine(options)
     claims = find_claims(options.ids)
     directories = [options.out / claim.id.replace("/", "-") for claim in claims]

@@ -131,7 +131,9 @@ def test_progress_names_the_items_and_counts_over_all_claims(claim, tiny, tmp_pa
 
 @pytest.mark.usefixtures("drawn")
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="interrupts cannot wait on this system")
-def test_an_interrupt_while_the_workers_are_ended_leaves_none_behind(claim, tiny, tmp_path, monkeypatch):
+def test_an_interrupt_while_the_workers_are_ended_leaves_none_behind(
+    claim, tiny, tmp_path, monkeypatch, interruptible
+):
     original = ProcessPoolExecutor.shutdown
 
     def interrupted(pool, *arguments, **options):

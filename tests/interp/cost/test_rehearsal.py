@@ -353,7 +353,7 @@ def endless(claim_id: str, item: Item, *options) -> Rehearsed:
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="interrupts cannot wait on this system")
-def test_an_interrupt_ends_the_process_that_rehearses(monkeypatch) -> None:
+def test_an_interrupt_ends_the_process_that_rehearses(monkeypatch, interruptible) -> None:
     monkeypatch.setattr(estimating.Process, "rehearse", REHEARSE)
     monkeypatch.setattr(estimating, "rehearse", endless)
     process = estimating.Process()
