@@ -33,8 +33,12 @@ GOES_ON = {
 """What an interrupted command is told; the others begin again."""
 PATIENCE = 5.0
 """Seconds in which a command that was interrupted cleans up undisturbed."""
-OUT_OF_MEMORY = ("allocate memory", "failed to map segment", "bad_alloc", "can't start new thread")
-"""How torch, the dynamic linker, C++ and Python call it."""
+LARGEST = 2**63 - 1
+"""What 64 bits hold: no library counts further."""
+OUT_OF_MEMORY = (
+    "allocate memory", "size calculation overflowed", "failed to map segment", "bad_alloc", "can't start new thread",
+)  # fmt: skip
+"""How torch (also of more than there can be), the dynamic linker, C++ and Python call it."""
 USAGE = "usage: cotlens COMMAND [options]      cotlens COMMAND --help explains a command\n\ncommands:\n" + "".join(
     f"  {name:<8} {summary}\n" for name, summary in COMMANDS.items()
 )
@@ -70,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("COTLENS_TRACEBACK") or not (ours or out_of_memory):
             raise
         said = str(error) or type(error).__name__
+        if said.startswith("Overflow when unpacking"):  # torch, of a task that is made while options are read
+            said = f"a number is beyond what 64 bits hold, which torch counts with ({said})"
         return _refuse(f"out of memory: choose smaller sizes ({said})" if out_of_memory else said)
 
 
@@ -100,6 +106,7 @@ def _heed_one_interrupt() -> None:
     a shell, they stay so.
     """
     import signal
+    import threading
     import time
 
     heeded = -PATIENCE
@@ -110,7 +117,8 @@ def _heed_one_interrupt() -> None:
             heeded = time.monotonic()
             raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    here = threading.current_thread() is threading.main_thread()  # no other may say what becomes of signals
+    if here and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
 
 
@@ -144,11 +152,30 @@ def parse(kind, arguments: Sequence[str], program: str):
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(kind, args=list(arguments), prog=f"cotlens {program}", description=inspect.getdoc(kind))
+            read = tyro.cli(kind, args=list(arguments), prog=f"cotlens {program}", description=inspect.getdoc(kind))
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
         raise ValueError(_one_line(complaint.getvalue())) from None
+    _require_countable(read)
+    return read
+
+
+def _require_countable(options) -> None:
+    """A ValueError if a whole number among the options, and those within, is beyond what any library counts to."""
+    import dataclasses
+
+    for part in dataclasses.fields(options):
+        value = getattr(options, part.name)
+        if dataclasses.is_dataclass(value):
+            _require_countable(value)
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int) and not -LARGEST <= number <= LARGEST:
+                option = f"--{part.name.replace('_', '-')}"
+                digits = len(str(abs(number)))
+                raise ValueError(
+                    f"{option} must be between -{LARGEST} and {LARGEST}, got a number of {digits} digits"
+                )
 
 
 def _print_anything() -> None:

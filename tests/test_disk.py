@@ -24,7 +24,7 @@ def attempts(request, tmp_path_factory, tiny_model):
         pytest.skip(f"this machine lets nobody mount a small disk: {allowed.stderr.strip()}")
     command = [*UNSHARE, sys.executable, "-m", "tests.full_disk", str(disk), str(tiny_model), request.param]
     done = subprocess.run(
-        command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
     return {attempt["disk"]: attempt for attempt in map(json.loads, done.stdout.splitlines())}

@@ -269,7 +269,9 @@ def test_on_a_telephone_no_page_scrolls_sideways_and_findings_have_room(site):
     narrowest = """() => Math.min(...[...document.querySelectorAll('article td')]
         .filter(cell => cell.innerText.length > 120).map(cell => cell.clientWidth))"""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=printed.CHROMIUM, args=printed.ARGUMENTS)
+        browser = playwright.chromium.launch(
+            executable_path=printed.CHROMIUM, args=printed.ARGUMENTS, timeout=300_000
+        )
         context = browser.new_context(viewport={"width": 400, "height": 900})
         context.set_default_timeout(120_000)
         tab = context.new_page()

@@ -90,7 +90,7 @@ def executed(path: Path, desk: Path, **here: str) -> nbformat.NotebookNode:
     here |= {"COTLENS_PRESET": "smoke", "COTLENS_RUNS": str(desk / "runs"), "IPYTHONDIR": str(desk)}
     with tempfile.TemporaryDirectory() as sockets:  # a short path, which the names of sockets need
         kernel = AsyncKernelManager(transport="ipc", connection_file=f"{sockets}/kernel.json")
-        client = NotebookClient(notebook, km=kernel, timeout=600, resources={"metadata": {"path": str(desk)}})
+        client = NotebookClient(notebook, km=kernel, timeout=1800, resources={"metadata": {"path": str(desk)}})
         client.execute(env={**os.environ, **here}, cleanup_kc=True)  # else the kernel stays, with its memory
     assert not any(output.output_type == "error" for output in outputs(notebook))
     assert not any(output.get("name") == "stderr" for output in outputs(notebook)), "a notebook that warns"

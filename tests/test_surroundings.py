@@ -42,6 +42,12 @@ def poor() -> None:
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 
 
+def at_a_terminal() -> None:
+    """Apart from other processes, and heeding interrupts: a shell ignores them for what runs in its background."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 PRINTING = [
     ["--help"], ["--version"], [], ["claims", "list"], ["claims", "show", "wen2024/fig3b"], ["train"],
     ["train", "parity", "--help"], ["entropy", "--help"], ["doctor", "--offline"],
@@ -56,13 +62,13 @@ def test_a_reader_that_has_seen_enough_is_no_fault(words):
     assert running.stderr is not None
     running.stdout.close()
     assert running.stderr.read() == b""
-    assert running.wait(120) == 141
+    assert running.wait(600) == 141
 
 
 @pytest.mark.parametrize("words", slow_but([["--version"]], PRINTING), ids=" ".join)
 def test_without_any_output_a_command_says_so_in_one_line(words):
     running = started(words, before=lambda: os.close(1))
-    _, err = running.communicate(timeout=120)
+    _, err = running.communicate(timeout=600)
     assert running.returncode == 2
     assert err == b"cotlens: standard output is closed; where nobody reads, redirect it to a file\n"
 
@@ -72,7 +78,7 @@ def test_in_forty_columns_without_colour_every_command_prints(words):
     running = started(
         words, COLUMNS="40", NO_COLOR="1", LANG="C", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"
     )
-    out, err = running.communicate(timeout=120)
+    out, err = running.communicate(timeout=600)
     assert running.returncode == (0 if words else 2)
     assert err == b""
     assert len(out) > 5
@@ -83,7 +89,7 @@ def test_in_forty_columns_without_colour_every_command_prints(words):
     "environment", [{"PYTHONIOENCODING": "ascii"}, {"COLUMNS": "40", "NO_COLOR": "1", "HOME": "/none"}]
 )
 def test_a_page_is_printed_whatever_the_terminal_knows(environment):
-    out, err = started(["claims", "show", "wen2024/fig3b"], **environment).communicate(timeout=60)
+    out, err = started(["claims", "show", "wen2024/fig3b"], **environment).communicate(timeout=600)
     assert err == b""
     assert b"wen2024/fig3b" in out
     assert environment.get("NO_COLOR") is None or b"\x1b[" not in out
@@ -187,6 +193,20 @@ def test_a_training_that_other_versions_began_is_not_gone_on_with(tmp_path, monk
     assert (out / "rows.parquet").read_bytes() == whole
 
 
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize("place", ["file", "file/below", "dangling"])
+def test_results_that_could_not_be_written_are_refused_before_hours_of_work(command, place, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    out = ["--out", str(tmp_path / "run")] if command == "run" else []
+    words = ["claims", command, "wen2024/fig3b", "--preset", "smoke", "--record", str(tmp_path / place), *out]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"cotlens: --record {tmp_path / place}: ")
+    assert said.endswith("is no directory\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "file"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -196,6 +216,9 @@ def test_a_training_that_other_versions_began_is_not_gone_on_with(tmp_path, monk
         ["entropy", "--threads", "1000000"],
         ["trace", "--threads", "0"],
         ["bench", "train", "--threads", "5000"],
+        [*TRAIN, "--d-model", "9" * 400],
+        [*TRAIN, "--seed", "-" + "9" * 30],
+        ["heads", "--limit", "9" * 30],
     ],
     ids=lambda words: " ".join(words[-2:])[:30],
 )
@@ -208,19 +231,49 @@ def test_numbers_that_no_machine_has_are_one_line(words, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--d-model", 2**62, "out of memory: choose smaller sizes"),
+        ("--dataset-size", 2**60, "out of memory: choose smaller sizes"),
+        ("--secret-seed", 2**64, "a number is beyond what 64 bits hold"),
+        ("--lr", 1e308, "the loss is nan after 64 samples: training diverged; lower lr"),
+        ("--init-std", 1e308, "the loss is nan after 0 samples: training diverged"),
+    ],
+)
+def test_sizes_beyond_counting_and_numbers_that_overflow_are_one_line(option, value, message, tmp_path, capsys):
+    assert main([*TRAIN, option, str(value), "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"cotlens: {message}"), said
+    assert said.count("\n") == 1
+
+
+INTERRUPTED = {
+    "claims": (["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "2"], "run/*/items/*"),
+    "train": ([*TRAIN, "--budget", "100000000", "--checkpoint-seconds", "0"], "run/checkpoint.safetensors"),
+}
+"""Commands, and what is there once they are at work."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("pause", [0.0, 0.002, 0.05, 0.4])
-def test_whoever_interrupts_thrice_gets_one_line(pause, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "pause"), [("claims", 0.0), ("claims", 0.002), ("claims", 0.05), ("claims", 0.4), ("train", 0.05)]
+)
+def test_whoever_interrupts_thrice_gets_one_line(name, pause, tmp_path):
     """As from a terminal, to the command and its workers; while the first interrupt is on its way out."""
-    words = ["claims", "run", "wen2024/fig3b", "--preset", "smoke", "--workers", "2", "--out", str(tmp_path / "run")]
-    running = started(words, before=os.setsid)
-    deadline = time.monotonic() + 300
-    while not list(tmp_path.glob("run/*/items/*")) and time.monotonic() < deadline:
+    words, at_work = INTERRUPTED[name]
+    running = started([*words, "--out", str(tmp_path / "run")], before=at_a_terminal)
+    deadline = time.monotonic() + 600
+    while not list(tmp_path.glob(at_work)) and time.monotonic() < deadline:
         time.sleep(0.05)
     for _ in range(3):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGINT)
         time.sleep(pause)
-    _, err = running.communicate(timeout=120)
+    try:
+        _, err = running.communicate(timeout=600)
+    finally:  # nobody else would end what hangs
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode in (130, -signal.SIGINT)
     assert err == b"cotlens: interrupted; the same command with --resume goes on\n"

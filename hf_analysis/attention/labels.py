@@ -30,12 +30,22 @@ def as_batch(input_ids: TokenIds) -> Int[Tensor, "batch query"]:
             )
         input_ids = torch.tensor(input_ids)
     ids = input_ids[None] if input_ids.ndim == 1 else input_ids
-    if ids.ndim != 2 or ids.numel() == 0 or ids.is_floating_point():
+    if ids.ndim != 2 or ids.numel() == 0 or ids.is_floating_point() or ids.dtype == torch.bool:
         raise ValueError(
             f"token ids of shape {tuple(input_ids.shape)} and type {input_ids.dtype}; expected integers [pos] or "
             "[batch pos], at least one"
         )
     return ids
+
+
+def require_known(ids: Int[Tensor, "batch query"], n_known: int | None) -> None:
+    """A ValueError if a token is none of the model's, as those of another model's tokenizer may be."""
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or (n_known is not None and high >= n_known):
+        known = "0 or more" if n_known is None else f"0 to {n_known - 1}"
+        raise ValueError(
+            f"token id {low if low < 0 else high}: the model's are {known}; is the tokenizer another model's?"
+        )
 
 
 def token_labels(

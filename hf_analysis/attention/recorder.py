@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hf_analysis.attention.intercept import AttentionCall, Enough, in_registry, intercepting
-from hf_analysis.attention.labels import TokenIds, as_batch, tidy, token_labels
+from hf_analysis.attention.labels import TokenIds, as_batch, require_known, tidy, token_labels
 from hf_analysis.models.loading import LoadedModel
 from probes.attention.check import require_agreement
 from probes.attention.computation import Computation, row_statistics
@@ -150,7 +150,8 @@ def record(
     """
     if isinstance(model, LoadedModel):
         model, tokenizer = model.model, model.tokenizer if tokenizer is None and tokens is None else tokenizer
-    ids = as_batch(input_ids)
+    ids, embeddings = as_batch(input_ids), model.get_input_embeddings()
+    require_known(ids, getattr(embeddings, "num_embeddings", None))
     labels = token_labels(ids, tokens, tokenizer)
     recorder = _Recorder(alone=True, statistics=_asked(statistics), check=check)
     if mask is not None and not in_registry(model):
@@ -158,7 +159,7 @@ def record(
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
     if position_ids is not None:
         inputs["position_ids"] = position_ids
-    device = next(model.get_input_embeddings().parameters()).device
+    device = next(embeddings.parameters()).device
     inputs = {name: v.to(device) if isinstance(v, Tensor) else v for name, v in inputs.items()}
     with intercepting(model, recorder, partly=True):
         model.base_model(**inputs)

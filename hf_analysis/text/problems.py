@@ -6,12 +6,13 @@ A source is `builtin` (reasoning-gym's GSM-symbolic, seeded, offline), a file or
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from hf_analysis.text.answers import MARKER
 from hf_analysis.text.columns import Columns, parts_of
@@ -20,6 +21,8 @@ from probes.base.lazy import collector_paused
 
 N_TEMPLATES = 85
 """Templates that built-in problems are drawn from."""
+MOST = 100_000
+"""Built-in problems that are made at most: more would take minutes, and say nothing new of so few templates."""
 CLUSTER = " cluster="
 """Between the id of a problem and the name of its cluster, so that rows alone tell which problems belong together."""
 COPY = " copy="
@@ -137,13 +140,9 @@ def _from_records(found: Records, stem: str, columns: Columns) -> list[Problem]:
     return list(problems.values())
 
 
-def _problem(record: object, default_id: str, columns: Columns) -> Problem:
+def _problem(record: Any, default_id: str, columns: Columns) -> Problem:
     parts = parts_of(record, columns)
-    given = record.get("id") if isinstance(record, dict) else None
-    if not isinstance(given, str | int | float | None):
-        raise ValueError(f"'id' must be a text or a number, got {type(given).__name__}")
-    identity = default_id if given is None or given != given else str(given)  # NaN: a cell that is empty
-    require_readable(identity, "id")
+    identity = given_id(record, default_id)
     for mark in (CLUSTER, COPY):
         if mark in identity:
             raise ValueError(f"the id {identity!r} holds {mark!r}, which marks clusters and copies; use other ids")
@@ -151,6 +150,17 @@ def _problem(record: object, default_id: str, columns: Columns) -> Problem:
         require_readable(parts.cluster, columns.cluster or "cluster")
         identity += CLUSTER + parts.cluster
     return Problem(identity, parts.question, parts.solution, parts.answer)
+
+
+def given_id(record: Mapping[str, Any], default: str) -> str:
+    """The id that a record has, or else the default; a ValueError if it is none that can be printed in one line."""
+    given = record.get("id")
+    if not isinstance(given, str | int | float | None):
+        raise ValueError(f"'id' must be a text or a number, got {type(given).__name__}")
+    empty = given is None or given != given or not str(given).strip()  # a cell that is empty: NaN, or no text
+    identity = default if empty else str(given)
+    require_readable(identity, "id")
+    return identity
 
 
 def require_readable(name: str, column: str) -> None:
@@ -164,6 +174,8 @@ def require_readable(name: str, column: str) -> None:
 
 
 def _builtin(n: int, seed: int) -> list[Problem]:
+    if n > MOST:
+        raise ValueError(f"--limit {n}: at most {MOST} built-in problems are made")
     with collector_paused():  # it imports all of its tasks
         import reasoning_gym
 

@@ -8,6 +8,7 @@ the environment variable COTLENS_DATA: it is then read in place of the hub's.
 import csv
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from hf_analysis import hub
 
 Records = Iterator[tuple[str, Any]]
 """(place, record)"""
+LONGEST_FIELD = 2**31 - 1
+"""Characters of one field in a CSV file: as many as the reader can be told; by itself it stops at 131,072."""
 
 
 def records(source: str, split: str, offline: bool) -> Records:
@@ -23,7 +26,8 @@ def records(source: str, split: str, offline: bool) -> Records:
     path = Path(source)
     if path.suffix.lower() in READERS:
         if not path.is_file():
-            raise ValueError(f"--data {path}: no such file")
+            found = "it is there, and is no file" if path.exists() else "no such file"
+            raise ValueError(f"--data {path}: {found}")
         return READERS[path.suffix.lower()](path)
     if path.exists():
         raise ValueError(f"--data {source}: expected a {KINDS} file with questions and worked solutions")
@@ -71,7 +75,10 @@ def _csv(path: Path) -> Records:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader, line = csv.DictReader(file, delimiter=delimiter, strict=True), 1
+        before = csv.field_size_limit(LONGEST_FIELD)  # of the whole process
         try:
+            if twice := [name for name, n in Counter(reader.fieldnames or ()).items() if n > 1]:
+                raise ValueError(f"{path}, line 1: two columns are called {twice[0]!r}; which is meant?")
             for record in reader:
                 place, line = f"{path}, line {line + 1}", reader.line_num
                 if None in record or None in record.values():
@@ -79,6 +86,8 @@ def _csv(path: Path) -> Records:
                 yield place, record
         except (UnicodeDecodeError, csv.Error) as error:
             raise ValueError(f"{path}, line {line + 1}: not CSV in UTF-8 ({error})") from None
+        finally:
+            csv.field_size_limit(before)
 
 
 def _parquet(path: Path) -> Records:

@@ -20,7 +20,7 @@ from hf_analysis.text.chat import INSTRUCTION, chat_pieces
 from hf_analysis.text.columns import CHAT, SOLUTION, chat_of
 from hf_analysis.text.conditions import closing_sentence
 from hf_analysis.text.own import before_answer
-from hf_analysis.text.problems import Problem, load_problems, require_readable
+from hf_analysis.text.problems import Problem, given_id, load_problems
 from hf_analysis.text.sources import records
 from hf_analysis.text.steps import TAG, joined, pieces, reasoning
 from hf_analysis.text.values import plain_answer
@@ -120,7 +120,7 @@ def asked_of(record: Any, default_id: str) -> Asked | None:
     """What `record` says, if it is a trace and not a problem with a worked solution."""
     if not isinstance(record, Mapping):
         return None
-    identity = str(record.get("id", default_id))
+    identity = given_id(record, default_id)
     whole = next((record[name] for name in _TEXT if isinstance(record.get(name), str)), None)
     if whole is not None and TAG.search(whole):
         question, written = _at_thought(whole)
@@ -136,7 +136,6 @@ def asked_of(record: Any, default_id: str) -> Asked | None:
 
 
 def _valid(asked: Asked) -> Asked:
-    require_readable(asked.id, "id")
     for name, text in vars(asked).items():
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise ValueError(f"the {name} holds a lone surrogate, which is not valid Unicode text")

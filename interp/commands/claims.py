@@ -169,7 +169,7 @@ def run_claims(options: Run) -> None:
     from interp.core.plan import plan
     from interp.core.published import check_replacement, publish
     from interp.core.reproduce import command
-    from interp.core.runs import check_directory
+    from interp.core.runs import check_directory, check_results
     from interp.core.sweep import Pace, run_claim
     from interp.core.verdict import verdict_table
     from interp.report import write_report
@@ -177,6 +177,7 @@ def run_claims(options: Run) -> None:
 
     if not options.ids:
         raise ValueError("name at least one claim, or all; cotlens claims list shows them")
+    check_results(options.record, "--record")
     engine = _engine(options)
     claims = find_claims(options.ids)
     directories = [options.out / claim.id.replace("/", "-") for claim in claims]
@@ -233,12 +234,12 @@ def chosen_presets(claims: Sequence[Claim], options: Run | Declare) -> list:
 
 def _engine(options: Run) -> "Engine":
     from interp.core.engine import Local
-    from interp.core.ray_engine import OnRay
+    from interp.core.ray_engine import OnRay, is_share
 
     if options.workers < 1:
         raise ValueError(f"--workers must be at least 1, got {options.workers}")
     if options.engine == "ray":
-        if options.item_gpus < 0 or (options.item_gpus > 1 and options.item_gpus % 1):
+        if not is_share(options.item_gpus):
             raise ValueError(f"--item-gpus must be 0 or more, and a whole number above 1: got {options.item_gpus:g}")
         return OnRay(options.address, options.item_gpus)
     if options.address is not None or options.item_gpus:

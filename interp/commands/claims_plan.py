@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interp.core.claim import Claim, Preset, find_claims
 from interp.core.plan import PLANS, recorded
-from interp.core.runs import check_file
+from interp.core.runs import check_file, check_results
 
 if TYPE_CHECKING:
     from interp.commands.claims import Plan
@@ -25,6 +25,7 @@ def plan_claims(options: "Plan") -> None:
     if options.resume and options.record is None:
         raise ValueError("--resume: which estimates are there? Name their directory with --record")
     check_file(options.json, ".json", "--json")
+    check_results(options.record, "--record")
     gpu, records, failed, process = find_gpu(options.gpu), {}, 0, Process()
     for claim in find_claims(options.ids):
         preset = claim.preset(options.preset)

@@ -148,6 +148,10 @@ def main(arguments: Sequence[str]) -> None:
     """Checks everything that can be checked, loads the models, measures, compares and draws."""
     options = parse(Entropy, arguments, "entropy")
     conditions = PAPER_CONDITIONS if options.paper_mode else options.conditions
+    if options.paper_mode and set(options.conditions) not in (set(PAPER_CONDITIONS), set(Entropy.conditions)):
+        raise ValueError(
+            f"paper mode measures the conditions {' '.join(PAPER_CONDITIONS)}, got {' '.join(options.conditions)}"
+        )
     if options.engine == "local" and (options.address, options.actors, options.actor_gpus) != (None, 1, 0):
         raise ValueError("--address, --actors and --actor-gpus need --engine ray")
     if options.against_revision is not None and options.against is None:

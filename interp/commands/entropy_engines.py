@@ -18,6 +18,7 @@ from hf_analysis.models.loading import LoadedModel, load_model, load_tokenizer, 
 from interp.console import progress
 from interp.core.effects import AGAINST
 from interp.core.ray_actors import actors
+from interp.core.ray_engine import is_share
 
 if TYPE_CHECKING:
     from interp.commands.entropy import Entropy
@@ -48,7 +49,7 @@ def measuring_here(options: "Entropy", request: Request) -> Iterator[Measure]:
 @contextmanager
 def measuring_on_ray(options: "Entropy", request: Request) -> Iterator[Measure]:
     """Measures by actors; each loads the model itself, then the next one, and this process none."""
-    if options.actors < 1 or options.actor_gpus < 0 or (options.actor_gpus > 1 and options.actor_gpus % 1):
+    if options.actors < 1 or not is_share(options.actor_gpus):
         raise ValueError(
             f"--actors {options.actors} --actor-gpus {options.actor_gpus:g}: need at least 1 actor, and a part of a "
             "GPU or a whole number of them"

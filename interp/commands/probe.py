@@ -71,6 +71,8 @@ def main(arguments: Sequence[str]) -> None:
     n_ctx = run.test.inputs.shape[1]
     if wrong := [position for position in options.positions if not 0 <= position < n_ctx]:
         raise ValueError(f"--positions {wrong[0]}: the inputs of {options.run} have the positions 0 to {n_ctx - 1}")
+    if len(set(options.positions)) < len(options.positions):
+        raise ValueError(f"--positions {' '.join(map(str, options.positions))}: none twice")
     out = options.out or options.run / "probe"
     check_not_a_run(out)
     check_file(options.json, ".json", "--json")

@@ -91,7 +91,7 @@ def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> I
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(min(workers, len(items)), mp_context=context, initializer=die_with_parent) as pool:
         try:  # from the first submission on: leaving the pool by itself would wait for what was submitted
-            with _interrupts_waiting():
+            with interrupts_waiting():
                 submitted = {pool.submit(measure_item, claim_id, item, out): item for item in items}
             for future in as_completed(submitted):
                 yield submitted[future], future.result()
@@ -100,17 +100,18 @@ def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> I
                 "a worker process was killed, perhaps for lack of memory; finished items are kept: --resume goes on"
             ) from error
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in set(multiprocessing.active_children()) - others:
-                process.terminate()  # an item keeps its own checkpoint
+            with interrupts_waiting():  # one that broke this off would leave the process to wait for the items
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in set(multiprocessing.active_children()) - others:
+                    process.terminate()  # an item keeps its own checkpoint
             raise
 
 
 @contextmanager
-def _interrupts_waiting() -> Iterator[None]:
-    """Lets an interrupt wait until the workers have begun, and keeps theirs from them for good: we end them.
+def interrupts_waiting() -> Iterator[None]:
+    """Lets an interrupt wait until the workers have begun, or are ended, and keeps theirs from them for good.
 
-    A terminal interrupts them as well, and a worker that is only half begun would say so in a traceback.
+    A terminal interrupts them as well, and a worker that is only half begun would say so in a traceback: we end them.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

@@ -23,6 +23,8 @@ from probes.base.atomic import read_json, write_json
 Status = Literal["confirmatory", "exploratory"]
 RESULTS = Path("results")
 """Where protocols and published results stand, from the top of a checkout."""
+PATIENCE = 300.0
+"""Seconds that git may take for an answer: on a busy machine or a slow disk it takes many."""
 ROOT = Path(__file__).parents[2]
 """The checkout, or where the packages are installed."""
 SHARED = (
@@ -157,8 +159,10 @@ def _digest(value: Any) -> str:
 def _git(directory: Path, *words: str) -> str | None:
     try:
         found = subprocess.run(
-            ["git", *words], cwd=directory, capture_output=True, text=True, timeout=10, check=False
+            ["git", *words], cwd=directory, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return None
+    except subprocess.TimeoutExpired as error:  # to take it for a no would make a declared run exploratory for good
+        raise ValueError(f"git did not answer within {PATIENCE:g} s in {directory}; try again") from error
     return found.stdout.strip() if found.returncode == 0 else None

@@ -30,6 +30,11 @@ LARGEST = 2**28
 """Bytes of the largest result of a task; rows take about 7 each."""
 
 
+def is_share(gpus: float) -> bool:
+    """Whether a piece of work can have so many GPUs: a part of one, or a whole number of them."""
+    return 0 <= gpus <= 1 or (gpus > 1 and gpus % 1 == 0)  # NaN and infinity are neither
+
+
 @dataclass(frozen=True)
 class OnRay:
     """A running cluster at `address`, or one started on this machine for the time of the run; one core per item."""

@@ -45,6 +45,14 @@ def check_file(path: Path | None, suffix: str, option: str) -> None:
         raise ValueError(f"{option} {path}: a run needs that file; choose another name")
 
 
+def check_results(directory: Path | None, option: str) -> None:
+    """Refuses a place for results that is no directory, or lies below a file; writes nothing."""
+    if directory is not None:
+        there = next(place for place in (directory, *directory.parents) if place.exists() or place.is_symlink())
+        if not there.is_dir():
+            raise ValueError(f"{option} {directory}: {there} is no directory")
+
+
 def check_not_a_run(directory: Path) -> None:
     """Refuses a directory whose rows are those of a run, for results that are written without a record."""
     if directory.exists() and not directory.is_dir():
@@ -94,7 +102,7 @@ def _commit() -> str | None:
     here = Path(__file__).parent
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10, check=False
+            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=120, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

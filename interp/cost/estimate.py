@@ -6,13 +6,14 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from math import ceil
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from interp.core.claim import Claim, Item, Preset
-from interp.core.engine import die_with_parent
+from interp.core.engine import die_with_parent, interrupts_waiting
 from interp.cost.gpus import GPUS, USABLE, Gpu
 from interp.cost.kinds import active, family_of, kind_of, largest, size_of
 from interp.cost.rehearsal import Rehearsed, rehearse
@@ -221,6 +222,7 @@ class Process:
 
     def __init__(self) -> None:
         self.pool: ProcessPoolExecutor | None = None
+        self.workers: set[BaseProcess] = set()
 
     def started(self) -> ProcessPoolExecutor:
         if self.pool is None:
@@ -229,11 +231,22 @@ class Process:
         return self.pool
 
     def rehearse(self, claim_id: str, item: Item, *options: Any) -> Rehearsed:
+        pool = self.started()
         try:
-            found = self.started().submit(rehearse, claim_id, item, *options).result()
+            with interrupts_waiting():  # a terminal interrupts the process as well, which would say so in a traceback
+                others = set(multiprocessing.active_children())
+                rehearsing = pool.submit(rehearse, claim_id, item, *options)
+                self.workers |= set(multiprocessing.active_children()) - others
+            found = rehearsing.result()
         except BrokenProcessPool:
             self.close()
             return Rehearsed(error="the process was killed, perhaps for lack of memory")
+        except BaseException:
+            with interrupts_waiting():
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in self.workers:
+                    process.terminate()
+            raise
         if found.working > LARGE:
             self.close()
         return found
@@ -241,7 +254,7 @@ class Process:
     def close(self) -> None:
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
-        self.pool = None
+        self.pool, self.workers = None, set()
 
 
 def _many(n: int, what: str) -> str:

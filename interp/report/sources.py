@@ -206,7 +206,7 @@ def _record(directory: Path) -> dict[str, Any]:
 
 def _trace(directory: Path) -> TraceFiles:
     """The texts and the summary of a run of `cotlens trace`."""
-    again = f"cotlens trace --out {directory.name} --resume with the options of the run writes it again"
+    again = f"cotlens trace --out {directory} --resume with the options of the run writes it again"
     for file in (directory / TRACE_SUMMARY, directory / PASSAGES):
         if not file.is_file():
             raise ValueError(f"{directory} has rows of traces but no {file.name}; {again}")

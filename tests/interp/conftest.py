@@ -1,5 +1,8 @@
 """What the tests of commands and runs share: no figures where nobody looks at them."""
 
+import signal
+from collections.abc import Iterator
+
 import pytest
 
 
@@ -16,3 +19,11 @@ def undrawn(request, monkeypatch) -> None:
     """
     if "drawn" not in request.fixturenames:
         monkeypatch.setattr("interp.figures.style.save_figures", lambda *_, **__: [])
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Interrupts are heeded, whatever whoever runs the tests does: a shell ignores them in its background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

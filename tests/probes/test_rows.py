@@ -152,7 +152,7 @@ def test_rows_are_read_where_no_thread_can_be_started(tmp_path):
     """pyarrow would wait for its threads for ever."""
     rows.write(tmp_path / "rows", some_rows())
     command = [sys.executable, "-c", READ, str(tmp_path / "rows")]
-    assert subprocess.check_output(command, text=True, timeout=300) == "2\n"
+    assert subprocess.check_output(command, text=True, timeout=600) == "2\n"
 
 
 def test_other_files_are_named(tmp_path):

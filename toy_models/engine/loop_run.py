@@ -136,11 +136,14 @@ class LoopRun:
             updates=updates,
             train_loss=loss,
             entropy_inputs=self.config.entropy_inputs,
+            check=self._require_finite,
         )
-        if not math.isfinite(evaluation.loss):
-            raise ValueError(f"the weights are not finite after {updates} updates: lower the step size")
         self.history.append(evaluation)
         return evaluation
+
+    def _require_finite(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise ValueError(f"the weights are not finite after {self.progress.updates} updates: lower the step size")
 
     def result(self) -> TrainResult:
         """The finished run, tested on inputs of a stream of their own.

@@ -204,8 +204,8 @@ class Trainer:
             updates=self.updates,
             train_loss=sum(self.losses) / len(self.losses) if self.losses else None,
             entropy_inputs=1 if self._attention_is_fixed else self.config.entropy_inputs,
+            check=self._check,
         )
-        self._check(evaluation.loss)
         self.losses.clear()
         self.history.append(evaluation)
         return evaluation

@@ -138,11 +138,16 @@ def evaluated(
     updates: int,
     train_loss: float | None,
     entropy_inputs: int,
+    check: Callable[[float], None] = lambda _loss: None,
 ) -> Evaluation:
-    """The accuracy, loss and attention entropies of `model` on `validation`; before training its loss is both."""
+    """The accuracy, loss and attention entropies of `model` on `validation`; before training its loss is both.
+
+    `check` refuses a loss before attention is looked at, which may be NaN then as well.
+    """
     logits = teacher_forced_logits(forward, validation)
     predictions = logits.argmax(-1)
     loss = F.cross_entropy(logits.flatten(0, 1), validation.answers.flatten()).item()
+    check(loss)
     sparse = forward if isinstance(forward, SparseForward) else None
     entropies = head_entropies(model, validation.inputs[:entropy_inputs], is_causal(task), sparse)
     return Evaluation(

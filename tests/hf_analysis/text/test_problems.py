@@ -1,5 +1,6 @@
 """Problems: the answer parser, the sources, and one clear line for every malformed record."""
 
+import csv
 import json
 
 import pandas as pd
@@ -321,3 +322,36 @@ def test_an_own_copy_stands_in_for_a_dataset_of_the_hub(tmp_path, monkeypatch):
     assert (problem.id, problem.answer) == ("openai_gsm8k-00001", "4")
     with pytest.raises(ValueError, match="neither a file nor a dataset of the hub"):
         load_problems("somebody/else", offline=True)
+
+
+def test_two_columns_of_one_name_are_refused_not_read_as_the_last(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("question,answer,answer\nHow many?,3,4\n")
+    with pytest.raises(ValueError, match="line 1: two columns are called 'answer'; which is meant"):
+        load_problems(str(path))
+
+
+def test_a_field_of_a_csv_file_may_be_long_and_other_readers_notice_nothing(tmp_path):
+    path = tmp_path / "d.csv"
+    before = csv.field_size_limit()
+    path.write_text(f"question,answer\n{'many ' * 50_000}?,3\n")
+    assert len(load_problems(str(path))[0].question) == 250_001
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_a_directory_in_place_of_a_file_is_called_one(kind, tmp_path):
+    (tmp_path / f"d.{kind}").mkdir()
+    with pytest.raises(ValueError, match="it is there, and is no file"):
+        load_problems(str(tmp_path / f"d.{kind}"))
+
+
+def test_more_built_in_problems_than_anyone_waits_for_are_refused_at_once():
+    with pytest.raises(ValueError, match="at most 100000 built-in problems"):
+        load_problems("builtin", limit=10**9)
+
+
+def test_an_empty_cell_is_no_id(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("id,question,answer\n,How many?,3\n ,How much?,3\nx,How few?,3\n")
+    assert [problem.id for problem in load_problems(str(path))] == ["d-00001", "d-00002", "x"]

@@ -109,6 +109,7 @@ def test_a_chat_is_the_templates_own_text_and_tells_where_its_messages_stand(bui
         ([{"prompt": "Q?", "completion": 5}], "'completion' must be a text or messages"),
         ([{"prompt": "\ud800?", "completion": THOUGHT}], "the question holds a lone surrogate"),
         ([{"id": "a\x00b", "text": f"Q{THOUGHT}"}], "line 1: 'id' holds the control character U+0000"),
+        ([{"id": ["a"], "text": f"Q{THOUGHT}"}], "line 1: 'id' must be a text or a number, got list"),
         ([], "holds no"),
     ],
 )
@@ -116,3 +117,8 @@ def test_bad_input_is_one_line(records, message, tmp_path):
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         load_traces(written(tmp_path, *records))
     assert "\n" not in str(caught.value)
+
+
+def test_a_record_whose_id_is_empty_has_none(tmp_path):
+    records = [{"id": None, "text": f"Q{THOUGHT}"}, {"id": float("nan"), "text": f"Q{THOUGHT}"}]
+    assert [trace.id for trace in load_traces(written(tmp_path, *records))] == ["traces-00001", "traces-00002"]

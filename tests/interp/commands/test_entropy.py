@@ -69,6 +69,12 @@ def test_three_problems_on_random_weights_are_no_verdict_on_a_paper(tiny_model, 
     assert len(pairs(out)) == 10
 
 
+def test_paper_mode_does_not_measure_other_conditions_than_were_asked_for(tmp_path, capsys):
+    words = ["entropy", "--paper-mode", "--conditions", "filler", "--out", str(tmp_path / "run")]
+    assert main(words) == 2
+    assert capsys.readouterr().err == "cotlens: paper mode measures the conditions cot no_cot, got filler\n"
+
+
 def test_one_condition_leaves_rows_and_says_why_there_is_no_effect(tiny_model, tmp_path, capsys):
     out = tmp_path / "x"
     words = ["entropy", "--model", str(tiny_model)]

@@ -121,6 +121,7 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
         assert message in refused(capsys, ["probe", str(damaged)])
     assert "--inputs must be at least 40" in refused(capsys, ["probe", str(trained), "--inputs", "3"])
     assert "--positions 99: the inputs" in refused(capsys, ["probe", str(trained), "--positions", "0", "99"])
+    assert "--positions 1 1: none twice" in refused(capsys, ["probe", str(trained), "--positions", "1", "1"])
     assert "is a file" in refused(capsys, ["probe", str(trained), "--out", str(trained / "config.json")])
 
 

@@ -164,3 +164,21 @@ def test_a_part_of_our_own_may_be_added_after_the_data_and_says_so(results):
     assert status(hidden, "cpu", claim.presets["cpu"], before.record(), results) == "exploratory", "it was declared"
     with pytest.raises(ValueError, match="its role is ours"):
         dataclasses.replace(PART, added_later=True)
+
+
+def test_a_git_that_is_slow_makes_no_declared_run_exploratory(results, monkeypatch):
+    """It is a failure that is told: a run stays what it begins as."""
+    claim = a_claim()
+    declare(claim, "cpu", claim.presets["cpu"], results)
+    commit(results)
+    found = declared(claim, results)
+    assert found is not None
+
+    def slow(command, **options):
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+
+    monkeypatch.setattr(subprocess, "run", slow)
+    with pytest.raises(ValueError, match=r"git did not answer within 300 s in .*; try again"):
+        declared(claim, results)
+    with pytest.raises(ValueError, match="git did not answer within 300 s"):
+        status(claim, "cpu", claim.presets["cpu"], found.record(), results)

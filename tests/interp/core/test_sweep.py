@@ -1,11 +1,16 @@
 """Running a claim: interrupted, resumed, and on several processes the same rows."""
 
 import dataclasses
+import multiprocessing
+import signal
+import time
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
 import interp.core.engine
 from interp.core.claim import load_claims
+from interp.core.engine import Local
 from interp.core.sweep import Pace, run_claim, seeded
 from probes import rows
 
@@ -30,6 +35,13 @@ def outcome(directory) -> dict[str, bytes]:
     """What a run is about: not the configuration's record of the moment, nor the seconds that items took."""
     moment = ("config.json", "seconds.json")
     return {name: data for name, data in files(directory).items() if not name.endswith(moment)}
+
+
+def endless_but_one(claim_id: str, item, out) -> float:
+    """In place of `measure_item`: the first item is there at once, the others take longer than anyone waits."""
+    if item.parameters["seed"]:
+        time.sleep(60)
+    return 0.0
 
 
 def test_an_interrupted_sweep_resumes_to_the_same_files(claim, tiny, tmp_path, monkeypatch):
@@ -118,6 +130,30 @@ def test_progress_names_the_items_and_counts_over_all_claims(claim, tiny, tmp_pa
 
 
 @pytest.mark.usefixtures("drawn")
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="interrupts cannot wait on this system")
+def test_an_interrupt_while_the_workers_are_ended_leaves_none_behind(
+    claim, tiny, tmp_path, monkeypatch, interruptible
+):
+    original = ProcessPoolExecutor.shutdown
+
+    def interrupted(pool, *arguments, **options):
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGINT)
+        original(pool, *arguments, **options)
+
+    monkeypatch.setattr(interp.core.engine, "measure_item", endless_but_one)
+    others = set(multiprocessing.active_children())
+    measured = Local(2).measured(claim.id, claim.items(tiny), tmp_path)
+    next(measured)
+    begun = set(multiprocessing.active_children()) - others
+    monkeypatch.setattr(ProcessPoolExecutor, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measured.throw(KeyboardInterrupt)  # pyright: ignore[reportAttributeAccessIssue]
+    for process in begun:
+        process.join(120)
+    assert {process.exitcode for process in begun} == {-signal.SIGTERM}
+
+
 def test_two_workers_give_the_same_files_as_one(claim, tiny, tmp_path):
     for workers in (1, 2):
         run_claim(claim, "smoke", tmp_path / str(workers), preset=tiny, workers=workers)

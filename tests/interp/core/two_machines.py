@@ -76,7 +76,7 @@ class Machines:
             except ProcessLookupError:
                 continue
         for process in self.processes:
-            process.wait(60)
+            process.wait(300)
         if self.two:
             for machine in "ab":
                 _ip("netns", "delete", f"{self.name}{machine}")
@@ -117,4 +117,4 @@ class Machines:
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=60)
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=300)

@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -369,3 +370,29 @@ def test_where_the_system_tells_no_memory_the_line_says_so(tmp_path: Path, monke
         pass
     with pytest.raises(ValueError, match="plan on Linux or macOS"):
         memory.peak()
+
+
+def endless(claim_id: str, item: Item, *options) -> Rehearsed:
+    """In place of `rehearse`: longer than anyone waits."""
+    time.sleep(60)
+    return Rehearsed()
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="interrupts cannot wait on this system")
+def test_an_interrupt_ends_the_process_that_rehearses(monkeypatch, interruptible) -> None:
+    monkeypatch.setattr(estimating.Process, "rehearse", REHEARSE)
+    monkeypatch.setattr(estimating, "rehearse", endless)
+    process = estimating.Process()
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + 300
+        while not process.started and time.monotonic() < deadline:
+            time.sleep(0.05)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        process.rehearse(ID, toy_items(Toy())[0])
+    (started,) = process.started
+    started.join(120)
+    assert started.exitcode == -signal.SIGTERM

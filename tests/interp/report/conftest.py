@@ -33,7 +33,7 @@ def page(runs, tmp_path_factory) -> Path:
 def browser() -> Iterator:
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=300_000)
         yield started
         started.close()
 

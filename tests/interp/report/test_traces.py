@@ -97,7 +97,7 @@ def test_damaged_files_are_one_line(run, lost, content):
     kept = (run / lost).read_bytes()
     try:
         (run / lost).unlink() if content is None else (run / lost).write_text(content)
-        with pytest.raises(ValueError, match="--resume with the options of the run writes it again"):
+        with pytest.raises(ValueError, match=f"--out {run} --resume with the options of the run writes it again"):
             read_runs([run])
     finally:
         (run / lost).write_bytes(kept)

@@ -20,7 +20,7 @@ with replacing(Path(sys.argv[1])) as temporary:
         file.write("new" * 1000)
         file.flush()
         print("half", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 """
 ENDLESS = """
 import sys
@@ -42,7 +42,7 @@ def started(program: str, path) -> subprocess.Popen:
 
 def killed(process: subprocess.Popen) -> None:
     process.kill()
-    assert process.wait(10) != 0
+    assert process.wait(120) != 0
     assert process.stdout is not None
     process.stdout.close()
 

@@ -41,7 +41,7 @@ def test_the_order_of_drawing_and_the_process_do_not_matter():
     first = {pair: drawn(*pair) for pair in NAMED}
     assert {pair: drawn(*pair) for pair in reversed(NAMED)} == first
     code = "from tests.probes.base.test_streams import drawn; print(drawn(1, 'training data'))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600)
     assert found.stdout.strip() == str(first[1, "training data"])
 
 
