@@ -204,7 +204,7 @@ def paper_lines(found: Sequence["Published"], link: str = "") -> str:
     """One line for each paper: how many of its claims ended how."""
     by_paper = _by_paper(found)
     missing = {paper: len(not_run(paper, of_paper)) for paper, of_paper in by_paper.items()}
-    columns = ["paper", "title", "claims", *CONCLUSIONS, "less than the sentence", "confirmatory"]
+    columns = ["paper", "claims", *CONCLUSIONS, "less than the sentence", "confirmatory"]
     columns += ["not run yet"] if any(missing.values()) else []
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for paper, of_paper in by_paper.items():
@@ -212,17 +212,17 @@ def paper_lines(found: Sequence["Published"], link: str = "") -> str:
         short = sum(bool(_short(one)) for one in of_paper)
         sure = sum(one.record.status == "confirmatory" for one in of_paper)
         name = f"[{paper}]({link}{paper}/README.md)" if of_paper else paper
-        cells = [name, _title(paper), len(of_paper) + missing[paper], *(counts[c] for c in CONCLUSIONS), short, sure]
+        cells = [name, len(of_paper) + missing[paper], *(counts[c] for c in CONCLUSIONS), short, sure]
         cells += [missing[paper]] if any(missing.values()) else []
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    if any(_short(one) for one in found):
-        lines += ["", LESS]
-    return "\n".join(lines)
+    titles = "; ".join(f"{paper}, *{title}*" for paper in by_paper if (title := _title(paper)))
+    less = [LESS] if any(_short(one) for one in found) else []
+    return "\n".join([*lines, "", " ".join([f"The papers: {titles}.", *less])])
 
 
 def _title(paper: str) -> str:
     found = re.search(r'"(.+)"', citation(paper))
-    return _cell(found[1].rstrip(",.")) if found else ""
+    return found[1].rstrip(",.") if found else ""
 
 
 def not_run(paper: str, published: Sequence["Published"]) -> list[str]:
