@@ -9,8 +9,19 @@ from rich.console import Console
 PLAIN_SECONDS = 5.0
 """Between two lines when the output is not a terminal."""
 
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
 Update = Callable[[int, str], None]
 """(done so far, what to say about it)"""
+
+
+def span(seconds: float) -> str:
+    """A time in the unit that one would say it in."""
+    for unit, name in ((365 * DAY, "years"), (2 * DAY, "days"), (2 * HOUR, "hours"), (2 * MINUTE, "minutes")):
+        if seconds >= unit:
+            size = {"days": DAY, "hours": HOUR, "minutes": MINUTE}.get(name, unit)
+            return f"{seconds / size:,.1f} {name}"
+    return f"{seconds:.0f} seconds"
 
 
 @contextmanager
@@ -31,7 +42,7 @@ def progress(
         if now - started - shown < PLAIN_SECONDS and (done < total or shown == 0):
             return
         shown = now - started
-        left = f", at most {shown / done * (total - done):.0f} s left" if 0 < done < total else ""
+        left = f", at most {span(shown / done * (total - done))} left" if 0 < done < total else ""
         print(f"{title}: {done:,} of {total:,} {unit}, {text}{left}", flush=True)
 
     yield line

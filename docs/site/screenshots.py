@@ -21,7 +21,6 @@ from playwright.sync_api import Browser, sync_playwright
 from interp.cli import main as cotlens
 from interp.core.published import all_published, read_published
 from interp.report import write_report
-from interp.report.ledger_pages import paper_lines
 from interp.site.printed import ARGUMENTS, CHROMIUM
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +38,8 @@ SHOWS = "Shows"
 def shown() -> dict[str, str]:
     """By picture: what one could read off it, from what is published now."""
     judgement = read_published(CLAIM, RESULTS).record.judgement
-    conclusions = paper_lines(list(all_published(RESULTS)))
+    records = [one.record for one in all_published(RESULTS)]
+    conclusions = "\n".join(f"{one.claim}: {one.judgement.conclusion}, {one.status}" for one in records)
     return {"report.png": conclusions, "claim.png": judgement.finding, "explorer.png": MEASURED}
 
 

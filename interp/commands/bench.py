@@ -29,7 +29,7 @@ class Bench:
     threads: int | None = None
     """Threads for every contender; by default 1 for training and patching, 2 for the others."""
     device: str = "cpu"
-    """Of entropy: cpu, cuda, cuda:1. On most GPUs weights are bfloat16; the bars are a CPU's and hold there alone."""
+    """Of entropy: cpu, cuda, cuda:1. On most GPUs weights are bfloat16; targets are those of a CPU, judged there."""
     model: str = "builtin"
     """Of entropy: builtin, a directory, a .gguf file, or a hub id."""
 

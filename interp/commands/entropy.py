@@ -66,7 +66,7 @@ class Entropy:
     model: str = "builtin"
     """builtin (SmolLM2-135M-Instruct), a directory, a .gguf file, or a hub id such as Qwen/Qwen2-7B."""
     revision: str | None = None
-    """Revision of a hub model."""
+    """Branch, tag or commit of a hub model."""
     data: str = "builtin"
     """builtin (GSM-symbolic), a .jsonl, .json, .csv or .parquet file, or a hub id: openai/gsm8k, or with :CONFIG."""
     split: str = "test"
@@ -88,8 +88,9 @@ class Entropy:
         "shuffled_tokens",
         "filler",
     )
-    """What follows the question: cot no_cot cot_clean shuffled_steps shuffled_tokens filler swapped_cot;
-    then the same sentence: swapped_clean prose_clean shuffled_steps_clean shuffled_tokens_clean filler_clean;
+    """What follows the question (docs/conditions.md): cot shuffled_steps shuffled_tokens filler swapped_cot;
+    and before one and the same closing sentence, the only one of no_cot: no_cot cot_clean swapped_clean prose_clean
+    shuffled_steps_clean shuffled_tokens_clean filler_clean;
     what the model writes itself: generated generated_clean (with --chat, --temperature, --top-p, --samples)."""
     metrics: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help=METRICS_HELP)] = DEFAULT_METRICS
     scopes: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help=SCOPES_HELP)] = DEFAULT_SCOPES
@@ -226,7 +227,8 @@ def _print(options: Entropy, found: Sequence[Effect]) -> None:
         n = f"{one.n} problems" if one.unit == "problems" else f"{one.problems} problems, {one.n} clusters of them"
         title = f"{options.model} on {options.data}: differences, {one.level:.0%} intervals ({n})"
         Console().print(effect_table(found, title))
-        print(f"Means over heads, paired by problem; each interval alone has its level, and there are {len(found)}.")
+        print("min, mean, q10 (lowest tenth): of the normalised entropy over the tokens in scope; lower is sparser.")
+        print(f"Means over heads, paired by problem; not corrected for there being {len(found)} intervals.")
     else:
         print("nothing to compare: an interval needs two conditions, and two problems that are not of one cluster")
     _print_set_aside(options)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 TITLES = {
     "accuracy": "Accuracy of every step on the test inputs, against the best constant guess",
     "attention": "Attention at the steps (means over steps and test inputs)",
-    "linear": "Linear probes at the own step of every state: balanced accuracy on held-out inputs",
+    "linear": "Linear probes of every state at its own step: balanced accuracy, held out; code length, bits a label",
     "knockouts": "Knockouts in all heads: accuracy of the steps",
-    "effects": "What each head's edit costs its answer: fall of the margin in logits, p adjusted over all",
+    "effects": "What editing a head costs the answer: fall of its logit minus the largest other, p adjusted over all",
 }
 SERVES = 0.5
 """A head serves a step if its largest weight is on a dependency for more than this share of the inputs."""

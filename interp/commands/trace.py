@@ -50,7 +50,7 @@ class TraceOptions:
     model: str = "builtin"
     """builtin (SmolLM2-135M-Instruct), a directory, a .gguf file, or a hub id such as Qwen/Qwen3-8B."""
     revision: str | None = None
-    """Revision of a hub model."""
+    """Branch, tag or commit of a hub model."""
     data: str = "builtin"
     """builtin (worked GSM-symbolic solutions), a file or a hub dataset: records with prompt and completion, with
     messages, with one text that holds <think>...</think>, or with question and worked solution."""

@@ -25,7 +25,7 @@ class Output:
     resume: bool = False
     """Go on with the run in that directory."""
     checkpoint_seconds: float = 20.0
-    """Least time between two checkpoints; what is trained after the last one is trained again on --resume."""
+    """Seconds between two checkpoints, at least; what is trained after the last one is trained again on --resume."""
     device: Device = "auto"
     """Where to train: auto is a GPU if there is one. Data and initial weights are the same on every device."""
 
@@ -113,7 +113,7 @@ def _say(result: TrainResult, out: Path) -> None:
     else:
         print(f"perfect on validation after {result.sample_complexity:,} samples")
     free = result.rollout_accuracy
-    by_rollout = "" if free is None else f", by free-running rollout {free:.4f}"
+    by_rollout = "" if free is None else f"; {free:.4f} where the model generates every step itself"
     print(f"test accuracy {result.test_accuracy:.4f}{by_rollout}")
     print(f"trained by: {result.path}")
     print(f"rows, weights and figures are in {out}")

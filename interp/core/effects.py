@@ -241,7 +241,10 @@ def effect_table(found: Sequence[Effect], title: str) -> "Printed":
     from rich.text import Text
 
     scopes = list(dict.fromkeys(effect.scope for effect in found))
-    table = Printed("difference", *(f"{scope} tokens" for scope in scopes), title=Text(title), box=SIMPLE)
+    table = Printed(title=Text(title), box=SIMPLE)
+    table.add_column("difference", overflow="fold")  # a long name goes on in the next line, none is cut off
+    for scope in scopes:
+        table.add_column(f"{scope} tokens")
     for metric in dict.fromkeys(effect.metric for effect in found):
         of_metric = [effect for effect in found if effect.metric == metric]
         table.add_section()

@@ -9,6 +9,7 @@ import pandas as pd
 from pyarrow import ArrowInvalid
 from pyarrow.parquet import read_metadata
 
+from interp.console import span
 from interp.core import reproduce
 from interp.core.claim import Claim, Item, Preset
 from interp.core.engine import Engine, Local, clear, rows_file
@@ -43,7 +44,7 @@ class Pace:
         self.finished += 1
         left = self.total - self.skipped - self.finished
         seconds = (time.monotonic() - self._started) / self.finished * left
-        return f"[{self.skipped + self.finished}/{self.total}, about {seconds:.0f} s left]"
+        return f"[{self.skipped + self.finished}/{self.total}, about {span(seconds)} left]"
 
 
 def run_claim(

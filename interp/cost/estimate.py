@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from interp.console import span
 from interp.core.claim import Claim, Item, Preset
 from interp.core.engine import die_with_parent, interrupts_waiting
 from interp.cost.gpus import GPUS, USABLE, Gpu
@@ -21,7 +22,6 @@ from interp.cost.stand_ins import stand_in, with_known_size
 from probes.base.atomic import read_json, write_json
 
 Report = Callable[[str], None]
-DAY, HOUR, MINUTE = 86_400, 3_600, 60
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ class Estimate:
         if self.gpu_seconds:
             n = ceil(self.on_device / (USABLE * gpu.memory))
             lines.append(f"memory: {here}; {self.on_device / 1e9:.1f} GB on a GPU, so {_many(n, gpu.name)} at least")
-            on_gpu = f"{_span(self.gpu_seconds[gpu.name])} on one {gpu.name}, an item at a time"
+            on_gpu = f"{span(self.gpu_seconds[gpu.name])} on one {gpu.name}, an item at a time"
         else:
             lines.append(f"memory: {here}")
             on_gpu = "its items use no GPU"
         lines.append(
-            f"time at most: {self.flops:.1e} FLOPs; {on_gpu}; {_span(self.seconds)} on one core of this machine"
+            f"time at most: {self.flops:.1e} FLOPs; {on_gpu}; {span(self.seconds)} on one core of this machine"
         )
         return lines
 
@@ -259,12 +259,3 @@ class Process:
 
 def _many(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' * (n != 1)}"
-
-
-def _span(seconds: float) -> str:
-    """A time in the unit that one would say it in."""
-    for unit, name in ((365 * DAY, "years"), (2 * DAY, "days"), (2 * HOUR, "hours"), (2 * MINUTE, "minutes")):
-        if seconds >= unit:
-            size = {"days": DAY, "hours": HOUR, "minutes": MINUTE}.get(name, unit)
-            return f"{seconds / size:,.1f} {name}"
-    return f"{seconds:.0f} seconds"

@@ -41,8 +41,8 @@ IN_SHORT: tuple[Told, ...] = (
         "wen2024/fig6-gsm8k",
         {"published": "supported", "permuted_published": "refuted", "sentence": "refuted"},
         "**In text:** as published, a small pretrained model's attention is sparser on GSM8K with CoT than without "
-        "({published.estimate:.3f} of normalised entropy). So is it with permuted weights "
-        "({permuted_published.estimate:.3f}), and over the same closing sentence it is not "
+        "({published.estimate:.3f} of normalised entropy). So it is in a copy with permuted weights "
+        "({permuted_published.estimate:.3f}), and over a closing sentence that both texts share it is not "
         "({sentence.estimate:+.3f}).",
     ),
     (
@@ -60,10 +60,11 @@ IN_SHORT: tuple[Told, ...] = (
             "misplaced": "supported",
             "given_cot": "supported",
         },
-        "**As a cause:** toy models pressed to attend widely still learn ({dense_learns.estimate:.0%} of seeds, with "
-        "{pressed_dense:10^} times the samples); pressed as hard to attend narrowly they need {pressed_sparse:10^} "
-        "times or more. Given on the right bits, attention takes {given_cot:10^} times the samples; on as many wrong "
-        "ones {misplaced.estimate:.0%} of seeds learn. *Where* it goes counts more than how narrow it is.",
+        "**As a cause:** toy models whose loss rewards wide attention still learn ({dense_learns.estimate:.0%} of "
+        "seeds, with {pressed_dense:10^} times the samples); rewarded as strongly for narrow attention they need "
+        "{pressed_sparse:10^} times or more. With attention fixed on the right bits they need {given_cot:10^} times "
+        "the samples; fixed on as many wrong ones {misplaced.estimate:.0%} of seeds learn. *Where* it goes counts "
+        "more than how narrow it is.",
     ),
 )
 """What was found of the question that began it; a sentence is left out where an outcome differs."""
@@ -74,8 +75,8 @@ HEADLINES: tuple[Told, ...] = (
         "wen2024/mechanism-steps",
         {"answer_steps": "supported", "answer_number_over": "supported"},
         "**The answer is read off the steps.** In a small pretrained model, cutting the answer's attention to all "
-        "steps costs {answer_steps.estimate:.1f} nats of it; to its number in them alone, "
-        "{answer_number_over.estimate:.1f} more than to as many tokens as near.",
+        "steps lowers its log-probability by {answer_steps.estimate:.1f} nats; cutting it to the answer's own number "
+        "there lowers it by {answer_number_over.estimate:.1f} nats more than cutting as many tokens as near does.",
     ),
     (
         "wen2024/mechanism-knockout",
@@ -107,6 +108,12 @@ HEADLINES: tuple[Told, ...] = (
 )
 """Claims that the top README tells of, whichever way they went: by these sentences, or, where an outcome differs, in
 the words of the claim itself."""
+
+
+NORMALISED = (
+    "*normalised entropy* is 1 where a query attends evenly to all keys it sees, 0 where it attends to one; lower is "
+    "*sparser*"
+)
 
 
 BY_HAND = """import pandas as pd
@@ -174,7 +181,8 @@ def _estimates(text: str) -> str:
 def headlines(found: Sequence["Published"], link: str) -> str:
     """What was found in short, what is told of `HEADLINES`, and a line for each paper."""
     by_id = {one.record.claim: one for one in found}
-    lines = ["Is chain of thought sparser? In short:", "", *in_short(found, link), "", "And what does it do?", ""]
+    asked = "Is attention sparser with chain of thought? In short"
+    lines = [f"{asked} ({NORMALISED}):", "", *in_short(found, link), "", "And what does CoT do?", ""]
     for told in HEADLINES:
         claim_id = told[0]
         if claim_id in by_id:

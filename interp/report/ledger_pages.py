@@ -1,5 +1,6 @@
 """What does a reader see of a claim, a paper, the whole ledger? Markdown pages, made from `results/` alone."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,12 @@ ROLES = {
     "control": "Controls",
     "ours": "Beyond the paper",
 }
+WORDS = "docs/explain/verdicts.md"
+"""The page that says what the words of a claim's page mean, from the top of the repository."""
+LESS = (
+    "*Less than the sentence*: the paper's sentence says more than the experiment could decide, so that the "
+    "conclusion is about a part of it; the claim's page says what is missing."
+)
 
 
 def claim_page(claim: Claim, found: "Published", as_list: bool = False) -> str:
@@ -42,6 +49,9 @@ def claim_page(claim: Claim, found: "Published", as_list: bool = False) -> str:
         f"*{record.status}* · primary parts: {judgement.counts} · scale: {record.scale}",
         "",
     ]
+    words = WORDS if as_list else f"[How verdicts are made](../../../{WORDS})"
+    shown = "marked so" if as_list else "in bold"
+    lines += [f"Primary parts, {shown} below, alone decide the conclusion. {words} says what the words mean.", ""]
     if short := claim.shortfall(judgement.conclusion):
         lines += [f"*Less than the sentence:* {short}", ""]
     primary = [v.key for v in judgement.verdicts if v.primary]
@@ -53,7 +63,7 @@ def claim_page(claim: Claim, found: "Published", as_list: bool = False) -> str:
         chosen = [v for v in judgement.verdicts if v.role == role]
         if chosen:
             lines += [f"## {title}", "", *(map(_item, chosen) if as_list else _table(chosen)), ""]
-    lines += _severity(simulated, primary)
+    lines += _severity(simulated, primary, {v.key: v.name for v in judgement.verdicts})
     lines += ["## How", "", claim.method, "", "## Deviations from the paper", "", claim.deviations, ""]
     for title, text in (("Clarity", claim.clarity), ("What was tried before", claim.history)):
         if text:
@@ -88,12 +98,13 @@ def planned(claim_id: str, results: Path, gpu: str = "A100") -> str:
 
 
 def _table(verdicts: Sequence[Verdict]) -> list[str]:
-    head = ["| | part | supported if | ours | beyond that | n | where, why |", "|---|---|---|---|---|---|---|"]
-    return head + [_line(v) for v in verdicts]
+    columns = ("", "part", "supported if", "estimate [interval]", "minus threshold", "n", "where, why this threshold")
+    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *map(_line, verdicts)]
 
 
 def _item(v: Verdict) -> str:
-    said = ". ".join(text for text in (v.name, v.quantity, v.note) if text)
+    name = f"{v.name} (primary)" if v.primary else v.name
+    said = ". ".join(text for text in (name, v.quantity, v.note) if text)
     return f"- {MARKS[v.outcome]} {said}. **{_outcome(v)}**; supported if {v.claimed}; n: {v.n} {v.unit}. {_where(v)}"
 
 
@@ -121,7 +132,7 @@ def _line(v: Verdict) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
-def _severity(rows: Sequence[Severity], primary: Sequence[str]) -> list[str]:
+def _severity(rows: Sequence[Severity], primary: Sequence[str], names: Mapping[str, str]) -> list[str]:
     """How often the judge errs in simulated worlds, if it has been measured: what decides the conclusion, one by one,
     and the other parts together."""
     if not rows:
@@ -129,20 +140,25 @@ def _severity(rows: Sequence[Severity], primary: Sequence[str]) -> list[str]:
     lines = [
         "## How often the judge would be wrong",
         "",
-        f"{rows[0].n} simulated experiments of this size in each world; *wrong* is nominally at most {ALPHA:.0%}, so "
-        f"up to {rows[0].limit:.0%} of {rows[0].n} draws is what chance allows.",
+        f"A *world* is a simulated experiment of this size in which the truth of a part is known, drawn {rows[0].n} "
+        f"times. At most {ALPHA:.0%} should be decided wrongly; chance allows up to {rows[0].limit:.0%} of so many "
+        "draws.",
         "",
-        "| world | part | there it is | decided rightly | wrongly |",
+        "| world | part | truth there | decided rightly | decided wrongly |",
         "|---|---|---|---|---|",
     ]
     for world in dict.fromkeys(row.world for row in rows):
         here = [row for row in rows if row.world == world]
         shown = [row for row in here if row.part in (FAMILY, *primary)]
-        cells = [(row.part, str(row.truth).lower(), f"{row.right:.0%}", f"{row.wrong:.1%}") for row in shown]
+        cells = [
+            (_cell(names.get(row.part, row.part)), str(row.truth).lower(), f"{row.right:.0%}", f"{row.wrong:.1%}")
+            for row in shown
+        ]
         if others := [row for row in here if row not in shown]:
             least, most = (f"{end(row.right for row in others):.0%}" for end in (min, max))
             wrong = f"at most {max(row.wrong for row in others):.1%}"
-            cells.append((f"{len(others)} other parts", "", least if least == most else f"{least} to {most}", wrong))
+            count = "1 other part" if len(others) == 1 else f"{len(others)} other parts"
+            cells.append((count, "", least if least == most else f"{least} to {most}", wrong))
         lines += ["| " + " | ".join((_cell(world), *line)) + " |" for line in cells]
     return [*lines, ""]
 
@@ -186,21 +202,27 @@ def ledger_table(found: Sequence["Published"], link: str = "") -> str:
 
 def paper_lines(found: Sequence["Published"], link: str = "") -> str:
     """One line for each paper: how many of its claims ended how."""
-    lines = [
-        "| paper | claims | " + " | ".join(CONCLUSIONS) + " | not run yet | confirmatory |",
-        "|---" * (len(CONCLUSIONS) + 4) + "|",
-    ]
-    for paper, of_paper in _by_paper(found).items():
-        missing = not_run(paper, of_paper)
+    by_paper = _by_paper(found)
+    missing = {paper: len(not_run(paper, of_paper)) for paper, of_paper in by_paper.items()}
+    columns = ["paper", "claims", *CONCLUSIONS, "less than the sentence", "confirmatory"]
+    columns += ["not run yet"] if any(missing.values()) else []
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for paper, of_paper in by_paper.items():
         counts = Counter(one.record.judgement.conclusion for one in of_paper)
+        short = sum(bool(_short(one)) for one in of_paper)
         sure = sum(one.record.status == "confirmatory" for one in of_paper)
         name = f"[{paper}]({link}{paper}/README.md)" if of_paper else paper
-        cells = [name, len(of_paper) + len(missing), *(counts[c] for c in CONCLUSIONS), len(missing), sure]
+        cells = [name, len(of_paper) + missing[paper], *(counts[c] for c in CONCLUSIONS), short, sure]
+        cells += [missing[paper]] if any(missing.values()) else []
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    short = [f"[{one.record.claim}]({link}{one.record.claim}/README.md)" for one in found if _short(one)]
-    if short:
-        lines += ["", f"Less than the sentence that they quote, as their pages say: {', '.join(short)}."]
-    return "\n".join(lines)
+    titles = "; ".join(f"{paper}, *{title}*" for paper in by_paper if (title := _title(paper)))
+    less = [LESS] if any(_short(one) for one in found) else []
+    return "\n".join([*lines, "", " ".join([f"The papers: {titles}.", *less])])
+
+
+def _title(paper: str) -> str:
+    found = re.search(r'"(.+)"', citation(paper))
+    return found[1].rstrip(",.") if found else ""
 
 
 def not_run(paper: str, published: Sequence["Published"]) -> list[str]:

@@ -73,7 +73,7 @@ def within_site(target: str, page: str) -> str:
     place = normpath(f"{here}/{target}")
     if place in copied:
         place = copied[place]
-    elif page in COPIED and place.startswith("docs/"):
+    elif place.startswith("docs/"):
         place = place.removeprefix("docs/")
     elif (found := re.fullmatch(r"(?:\.\./)?results/(.+?)(/README\.md)?/?", place)) and "." not in found[1][-4:]:
         place = f"claims/{found[1]}/index.md"

@@ -3,10 +3,10 @@
     <!-- wen2024/fig6-gsm8k {published.estimate:.3f} -->-0.031<!-- / -->
 
 The braces are those of a claim's `finding`: {part}, {part.low}, {part.n}, {part.outcome}, with a format, such as
-{part.estimate:.0%}. `python -m interp.site.numbers` fills in every page of docs/ anew; a test looks whether that has
-been done, and the site is always built with the present numbers. Words cannot be filled in: a page says which
-outcomes its sentences rest on, and is refused when one has changed (spaces as underscores); `status` is whether the
-claim was declared before:
+{part.estimate:.0%}; {status} is whether the claim was declared before it was run. `python -m interp.site.numbers`
+fills in every page of docs/ anew; a test looks whether that has been done, and the site is always built with the
+present numbers. Words cannot be filled in: a page says which outcomes its sentences rest on, and is refused when one
+has changed (spaces as underscores), `status` among them:
 
     <!-- rests on wen2024/fig6-gsm8k published=supported sentence=refuted status=confirmatory -->
 """
@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from interp.core.judgement import filled
+from interp.core.ledger import Record
 from interp.core.protocol import RESULTS
 from interp.core.published import read_published
 
@@ -37,7 +38,7 @@ def with_numbers(text: str, results: Path = RESULTS) -> str:
                     f"a page rests on {match['claim']}, {key} being {outcome}; it is {found.get(key)}: "
                     "write its sentences anew"
                 )
-    return NUMBER.sub(_filling(lambda claim: record(claim).judgement.verdicts), text)
+    return NUMBER.sub(_filling(record), text)
 
 
 def without_marks(text: str) -> str:
@@ -45,10 +46,12 @@ def without_marks(text: str) -> str:
     return re.sub(r"<!-- (?:[a-z]+\d{4}/[a-z0-9.-]+ \{.*?\}|/) -->", "", RESTS.sub("", text))
 
 
-def _filling(verdicts: Callable) -> Callable[[re.Match[str]], str]:
+def _filling(record: Callable[[str], Record]) -> Callable[[re.Match[str]], str]:
     def fill(match: re.Match[str]) -> str:
         claim, template = match["claim"], match["template"]
-        return f"<!-- {claim} {template} -->{filled(template, verdicts(claim))}<!-- / -->"
+        found = record(claim)
+        text = found.status if template == "{status}" else filled(template, found.judgement.verdicts)
+        return f"<!-- {claim} {template} -->{text}<!-- / -->"
 
     return fill
 

@@ -3,10 +3,11 @@
 import io
 import re
 
+import pytest
 from rich.console import Console
 
 import interp.console
-from interp.console import progress
+from interp.console import progress, span
 
 
 def test_plain_lines_are_rare_and_the_last_one_is_shown(capsys):
@@ -27,9 +28,17 @@ def test_the_time_left_is_an_estimate_from_the_pace(capsys, monkeypatch):
         update(30, "not shown: two seconds later")
         update(50, "b")
     assert capsys.readouterr().out.splitlines() == [
-        "t: 25 of 100 samples, a, at most 30 s left",
-        "t: 50 of 100 samples, b, at most 20 s left",
+        "t: 25 of 100 samples, a, at most 30 seconds left",
+        "t: 50 of 100 samples, b, at most 20 seconds left",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0, "0 seconds"), (119, "119 seconds"), (120, "2.0 minutes"), (7200, "2.0 hours"), (200_000, "2.3 days")],
+)
+def test_a_time_is_told_in_the_unit_that_one_would_say_it_in(seconds, told):
+    assert span(seconds) == told
 
 
 def test_short_work_is_not_worth_a_line_to_who_is_patient(capsys, monkeypatch):
@@ -39,7 +48,8 @@ def test_short_work_is_not_worth_a_line_to_who_is_patient(capsys, monkeypatch):
         with progress("t", n, "pairs", Console(file=io.StringIO()), patient=True) as update:
             for done in range(n):
                 update(done + 1, "a")
-    assert capsys.readouterr().out.splitlines() == ["t: 2 of 3 pairs, a, at most 3 s left", "t: 3 of 3 pairs, a"]
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["t: 2 of 3 pairs, a, at most 3 seconds left", "t: 3 of 3 pairs, a"]
 
 
 def test_a_terminal_gets_a_bar(capsys):

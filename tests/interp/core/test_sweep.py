@@ -126,7 +126,7 @@ def test_progress_names_the_items_and_counts_over_all_claims(claim, tiny, tmp_pa
     pace.skip(4)
     run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2), pace=pace, report=said.append)
     assert [line.split(",")[0] for line in said] == ["wen2024/fig3b cot", "wen2024/fig3b cot"]
-    assert ["[5/6, about" in said[0], "[6/6, about 0 s left]" in said[1]] == [True, True]
+    assert ["[5/6, about" in said[0], "[6/6, about 0 seconds left]" in said[1]] == [True, True]
 
 
 @pytest.mark.usefixtures("drawn")
