@@ -386,13 +386,13 @@ def test_an_interrupt_ends_the_process_that_rehearses(monkeypatch, interruptible
 
     def interrupt() -> None:
         deadline = time.monotonic() + 300
-        while not process.started and time.monotonic() < deadline:
+        while not process.workers and time.monotonic() < deadline:
             time.sleep(0.05)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         process.rehearse(ID, toy_items(Toy())[0])
-    (started,) = process.started
+    (started,) = process.workers
     started.join(120)
     assert started.exitcode == -signal.SIGTERM
