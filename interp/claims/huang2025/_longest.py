@@ -54,7 +54,7 @@ def most(found: Lengths, *, one: Cell, other: Cell, point: str = END) -> str:
     if not len(seeds):
         return ""
     left = found.span - found.curves[*other, point].loc[seeds, "octaves"].mean()
-    return f"had {one[1]} solved every length tested, {left:.3f}"
+    return f"the most that it could be, had {one[1]} solved every length tested: {left:.3f}"
 
 
 def with_most(part: Part, lengths: Callable[[Any], Lengths], **cells: Any) -> Part:
