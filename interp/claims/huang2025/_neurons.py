@@ -20,6 +20,8 @@ SNAPSHOTS = 40
 ALL, MOST, NEAR, SMALL, ORDER, MORE = 0.9, 0.5, 0.1, 0.1, 0.5, 0.25
 RATIO = 0.2
 """How near the ratio of the weights must come to C_alpha, relative to it."""
+BEND = 5.0
+"""At a large q, rho log d."""
 BASE = "C6, large q"
 """The condition that the theorem's parts read; the others change one thing."""
 
@@ -133,6 +135,13 @@ def _by_d(found: pd.DataFrame, *, metric: str, condition: str = BASE) -> str:
     return "by d: " + ", ".join(f"{mean:.2f} at {d}" for d, mean in means.items())
 
 
+def _floor(found: pd.DataFrame) -> str:
+    """About where confounding pairs stop: an input below rho hardly moves a neuron of large q."""
+    sizes = sorted(found[found["condition"] == BASE]["d"].unique())
+    floors = ", ".join(f"{BEND / (NeuronRun.clip * np.log(d) ** 2):.2f} at {d}" for d in sizes)
+    return f"{_by_d(found, metric='confounder')}; cannot fall below about rho / B, {floors}"
+
+
 def parts(_preset: object) -> list[Part]:
     """The shape of the neurons of C6, what was to be told beforehand, the fibers, and what q and B.2 change."""
     return [*_simple(), *_fibers(), *_changes()]
@@ -181,6 +190,7 @@ def _simple() -> list[Part]:
             "cancelled", "confounding pairs cancel", "confounder",
             "|V(g) + V(y')| / 2B and |V(g') + V(y)| / 2B, mean over confounding pairs",
             ("below", SMALL, "o(1); a tenth of B"), source="Theorem B.1 B, equation 17c", bounds=(0.0, np.inf),
+            note=_floor,
         ),
         _part(
             "unrelated", "unrelated pairs come to -B", "unrelated", "(V(g') + V(y')) / 2B, mean over unrelated pairs",

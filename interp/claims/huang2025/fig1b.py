@@ -160,8 +160,13 @@ register(
             f"stage. {SMALLER_RATE}{TOO_SMALL}"
         ),
         clarity=(
+            "This is not the paper's self-training: its teacher has converged, and here every stage is 300 steps at "
+            "ten times its rate, in batches that shrink to 16, from a teacher whose loss is 0.01. How many of a "
+            "stage's labels are right is in `labels`; on seeds 3000 to 3007 the last stage has them for half of the "
+            "sentences, and every stage shortens the curve. Such stages tell what that rate and wrong labels do, and "
+            "`matches` compares with a C6 that is not nearly perfect either. "
             f"{REGIME}{FEW_MEDIANS}"
-            "That is so of the longest length, which none of the six solves after the last stage. "
+            "That was so of the longest length, which none of the six solved after the last stage. "
             "The paper's control, the same model without self-training, has seen fewer steps; it has no arm that "
             "trains on as long at length 5, and none with true labels at the longer lengths."
         ),

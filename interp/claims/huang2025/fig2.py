@@ -202,7 +202,7 @@ register(
         falls_short=(
             "Convergence: models are read 2000 steps after the plateau. In the standard block, which the paper's may "
             "be, attention is on the two clauses together but has hardly a second band in most seeds; these parts do "
-            "not count. Those of S5 have too few seeds for their level (see Clarity)."
+            "not count. Where fewer than seven seeds of S5 solve length 5, its parts cannot be decided (see Clarity)."
         ),
         clarity=(
             f"{REGIME}{BLOCKS}{FEW_MEDIANS}"

@@ -165,6 +165,11 @@ register(
             "numbers; the difference that counts is ours. Which clause a trained model attends to does not depend on "
             f"its width. {TOO_SMALL}"
         ),
+        falls_short=(
+            "The paper's permutation, which decides, cannot find a bias to position whatever was learned: a single "
+            "layer without positions does not see the order of what precedes. What can fail is in the control, which "
+            "moves only the variables and is ours."
+        ),
         clarity=(
             "A single layer without positions cannot see the order of what precedes a query, so that the paper's "
             "permutation changes nothing but rounding: its ablation cannot find a bias to position, whatever was "

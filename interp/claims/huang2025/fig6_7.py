@@ -91,8 +91,11 @@ register(
             f"{BLOCKS}"
             "The paper says that attention on both targets decreases from length 10 to 20, and also that on the "
             "predicate it is fairly uniform across lengths for C6 and on the answer stable for S5; it gives no "
-            "numbers. What counts as visible, 0.02 of attention, is ours: where it is refuted, a smaller drop is "
-            "not. By its own account the decay of attention on the answer costs C6 nothing."
+            "numbers. What counts as visible, 0.02 of attention, is ours: where it is refuted, a smaller drop, in "
+            "the paper's direction too, is neither shown nor excluded. Where a target has little attention to begin "
+            "with, as the answer has in the standard block (Figure 2), it can hardly lose as much, so "
+            "`standard_dilution` tells nothing. By its own account the decay of attention on the answer costs C6 "
+            "nothing."
         ),
         history=(
             f"{BEFORE}"

@@ -112,12 +112,14 @@ register(
         ),
         falls_short=(
             "That attention concentrates on the two clauses is in huang2025/fig2, not here. The knockouts are ours: "
-            "the paper has none. In the standard block, which does not count, the previous answer is not required."
+            "the paper has none. In the standard block, which does not count, the previous answer is not required. "
+            "How little must be left is ours too: twice the chance of S5, for C6 as well, which guesses less."
         ),
         clarity=(
             "The paper states that two retrievals are required (section 6.1.3) and shows where attention lies; it "
-            "does not intervene. A knockout can leave a leak open, as through the query's weights, so that a link "
-            "that proves unnecessary here may still be what the paper's idealised model needs: there only the "
+            "does not intervene, so a part that is not supported here does not contradict it. A knockout can leave a "
+            "leak open, as through the query's weights, so that a link that proves unnecessary here may still be "
+            "what the paper's idealised model needs: there only the "
             f"variable enters the scores (Assumption 3.5). {REGIME}"
         ),
         history=(

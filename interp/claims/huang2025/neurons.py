@@ -16,6 +16,7 @@ import pandas as pd
 from interp.claims.huang2025._neurons import (
     ALL,
     BASE,
+    BEND,
     MORE,
     MOST,
     NEAR,
@@ -63,7 +64,7 @@ PRESETS = {
 
 def items(preset: Neurons) -> list[Item]:
     """One run for each condition, size and seed."""
-    base = NeuronRun(BASE, "C6", preset.sizes[-1], power=preset.power, bend=5.0, lr=8.0, steps=preset.steps)
+    base = NeuronRun(BASE, "C6", preset.sizes[-1], power=preset.power, bend=BEND, lr=8.0, steps=preset.steps)
     runs = [
         *(replace(base, d=d) for d in sorted(preset.sizes, reverse=True)),
         replace(base, condition="C6, q = 4", power=4, bend=4.0),
@@ -199,12 +200,18 @@ register(
             "group is S4 at cpu, which is solvable; the theorem does not ask for more. The smoke preset is far "
             "smaller still: it tests the code, not the claim."
         ),
+        falls_short=(
+            "Three parts of eleven decide. Of the others those on second neurons, on confounding and unrelated pairs "
+            "and on the symmetric group are refuted at these d; that of confounding pairs could not be otherwise "
+            "(see Clarity)."
+        ),
         clarity=(
             "The theorems are about d to infinity; how fast a second neuron falls behind depends on q, on rho "
             "against the first inputs, which are of order log(d) / sqrt(d), and on the step size, so a finite d can "
             "show partial competition only. An input below rho moves a neuron of large q hardly at all: confounding "
-            "pairs stop at about rho / B, which is 0.14 at d = 64 and falls as 1 / log^2 d. C_alpha follows from the "
-            "theorem's own cancellation (97/28 for S5, 19/9 for S4)."
+            "pairs stop at about rho / B, which is 0.14 at d = 64 and falls as 1 / log^2 d, so that `cancelled` "
+            "cannot be below 0.1 here. C_alpha follows from the theorem's own cancellation (97/28 for S5, 19/9 for "
+            "S4)."
         ),
         history=(
             "Pilots on one seed (900) at d = 64: q = 4 with steps of 20 had no fact held by one neuron and 0.1 told "

@@ -92,8 +92,8 @@ register(
     Claim(
         id=ID,
         sentence=(
-            "Standard positional embeddings hinder length generalisation and NoPE does not: without positions the "
-            "model retrieves by content, not by place."
+            "Standard positional embeddings often hinder length generalisation and NoPE does not: without positions "
+            "the model retrieves by content, not by place."
         ),
         method=(
             "The standard block of huang2025/fig1a learns C6 at length 5 without positions, with a learned vector "
@@ -119,13 +119,15 @@ register(
             f"{PAPERS_RUNS}{OUR_RUNS}{TOO_SMALL}"
         ),
         falls_short=(
-            "One layer, one group, learned and sinusoidal absolute positions; rotary and relative ones were not "
-            "tried. That retrieval by place is what hinders is judged by parts of ours."
+            "The paper says it of models at large, calls it plausible and shows no experiment. One layer, one group, "
+            "learned and sinusoidal absolute positions; rotary and relative ones were not tried. That retrieval by "
+            "place is what hinders is judged by parts of ours."
         ),
         clarity=(
-            "What a position beyond those of training is decides much, and the paper does not say: vectors that "
-            "were never trained disturb by themselves, so they are also set to zero, and sines and cosines are "
-            "defined everywhere. Without positions the order of the predicates cannot matter, by construction."
+            "What a position beyond those of training is decides much, and the paper does not say: vectors that were "
+            "never trained disturb by themselves, so they are also set to zero, and sines and cosines are defined "
+            "everywhere; with learned positions alone the outcome would nearly be given by construction. Without "
+            "positions the order of the predicates cannot matter, by construction."
         ),
         history=(
             "One run of each arm with positions at seed 0. Solved at 5/10/20/40/80/160: learned 1/0/0/0/0/0, with "

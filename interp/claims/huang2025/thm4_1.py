@@ -113,6 +113,11 @@ register(
             "quantities grow or shrink with d, which a range of finite d can show. The smoke preset is far smaller "
             "still: it tests the code, not the claim."
         ),
+        falls_short=(
+            "That other entries stay small is not so here (`others`, `others_shrink`), and does not decide; with "
+            "four times the sentences in a step the largest is less than half as large (`noise`). The powers of d "
+            "are those of a budget that itself grows as d^1.5, the only one tried."
+        ),
         clarity=(
             "The theorem is about d to infinity with constants left open, so that a finite d can show a trend and no "
             "more. What counts as a power is c above 0.25, because over these sizes a logarithm would pass for a "

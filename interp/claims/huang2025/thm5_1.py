@@ -166,6 +166,10 @@ register(
             "paper: d = 512 with 258 variables, seven stages, ten seeds. The smoke preset is far smaller still: it "
             "tests the code, not the claim."
         ),
+        falls_short=(
+            "That attention off the targets is below 0.01 fails by our E_1, not by the training: a stage that ends "
+            "at its loss cannot get there (see Clarity). What that shows is that the theorem needs an E_1 near E_0."
+        ),
         clarity=(
             "The theorem is about d to infinity: that a constant such as 0.01 is exceeded at this d is no "
             "counterexample. How far attention concentrates depends on E_1, which it leaves open: with epsilon of "
@@ -173,8 +177,9 @@ register(
             "at length 1, (1 + E_0) log d if W was trained to a loss of d^-E_0, and never more than C_B log d. A "
             "loss of d^-E_1 then asks for epsilon of about 1 - (1 + E_1) / (1 + E_0) and no less, 0.05 at the "
             "largest E_1 here, and for less than 0.01 only if E_1 is within 0.02 of E_0, which is as low as the loss "
-            "can fall. The proof (Lemma F.16) ends stages at such a loss. That a symmetric group does not go far by "
-            "itself (Theorem 1.2) is stated informally; no bound from above is proved."
+            "can fall. So `stage_attention` could not be met with the E_1 of this preset. The proof (Lemma F.16) "
+            "ends stages at such a loss. That a symmetric group does not go far by itself (Theorem 1.2) is stated "
+            "informally; no bound from above is proved."
         ),
         history=HISTORY,
         presets=PRESETS,

@@ -232,6 +232,10 @@ register(
         parts=parts,
         worlds=WORLDS,
         figures=figures,
+        falls_short=(
+            "All queries of a sequence are labelled; one, as printed, is in the `paper` preset, which no run has "
+            "used."
+        ),
         clarity=(
             "The figure shows one run, and its curves are losses; that layers are learned in turn is said of an "
             "idealised population gradient, in the idea of Theorem 8's proof. The theorem's high probability is "

@@ -113,7 +113,7 @@ def trainings(c6, s5) -> pd.DataFrame:
     return concat([cell("theory", "C6", c6), cell("theory", "S5", s5, steps=16_000)])
 
 
-def test_octaves_are_the_area_under_the_curve_and_need_no_cap():
+def test_octaves_are_the_area_under_the_curve_and_end_with_the_lengths():
     rows = concat(
         [accuracies("theory", "C6", seed, length, point=END) for seed, length in enumerate((10, 20, 40, 1000, 1))]
     )
@@ -322,6 +322,27 @@ def test_a_group_that_never_learns_is_late_and_has_no_length():
     assert found["time_theory"] == "supported", "the steps that it had are a lower bound"
     assert {found[key] for key in ("same_points", "sharper", "block_s5")} == {"not testable here"}
     assert decided({}, {("theory", "C6"): 0}, {})["time_theory"] == "not testable here"
+
+
+def test_the_longest_sentences_show_what_octaves_that_end_there_cannot():
+    name = regime.CHANGES[regime.PAPERS].condition
+    found = verdicts("regime", concat([cell(name, "C6", (10, 150, 150)), cell(name, "S5", (10, 80, 80))]))
+    assert found["rate4_farther"].outcome == "refuted"
+    assert found["rate4_farther"].estimate == pytest.approx(0.23, abs=0.03)
+    assert "had C6 solved every length tested: 0.2" in found["rate4_farther"].note
+    c6, s5, both = (found[f"rate4_{key}"].estimate for key in ("c6_longest", "s5_longest", "longest"))
+    assert (c6, s5, both) == pytest.approx((0.98, 0.54, c6 - s5), abs=0.03)
+    assert {found[f"rate4_{key}"].outcome for key in ("c6_longest", "longest")} == {"supported"}
+    assert found["rate4_early"].outcome == "refuted", "both go as far when the loss falls below 0.01"
+    assert found["rate3_longest"].outcome == found["four_early"].outcome == "not testable here", "no such rows"
+    swapped = verdicts("regime", concat([cell(name, "S5", (40, 1000, 1000)), cell(name, "C6", (5, 40, 40))]))
+    behind = {swapped[f"rate4_{key}"].outcome for key in ("c6_longest", "s5_longest", "longest", "early")}
+    assert behind == {"refuted"}
+
+
+def test_the_most_that_a_gap_could_be_is_told_beside_it():
+    found = verdicts("fig1a", trainings((10, 40, 1000), (10, 40, 80)))["theory_farther"]
+    assert found.note.endswith(f"had C6 solved every length tested: {found.estimate:.3f}")
 
 
 def test_the_least_of_several_means():
