@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interp.core.claim import load_claims
-from interp.core.judgement import filled
-from interp.report.ledger_pages import ledger_table, paper_lines
+from interp.core.judgement import Conclusion, filled
+from interp.report.ledger_pages import is_ours, ledger_table, paper_lines
 from probes.base.atomic import write_text
 
 if TYPE_CHECKING:
@@ -39,11 +39,16 @@ Told = tuple[str, Mapping[str, str], str]
 IN_SHORT: tuple[Told, ...] = (
     (
         "wen2024/fig6-gsm8k",
-        {"published": "supported", "permuted_published": "refuted", "sentence": "refuted"},
+        {
+            "published": "supported",
+            "permuted_published": "refuted",
+            "sentence": "refuted",
+            "permuted_sentence": "supported",
+        },
         "**In text:** as published, a small pretrained model's attention is sparser on GSM8K with CoT than without "
         "({published.estimate:.3f} of normalised entropy). So is it with permuted weights "
-        "({permuted_published.estimate:.3f}), and over the same closing sentence it is not "
-        "({sentence.estimate:+.3f}).",
+        "({permuted_published.estimate:.3f}). Over the same closing sentence it is not ({sentence.estimate:+.3f}; "
+        "with permuted weights {permuted_sentence.estimate:+.3f}).",
     ),
     (
         "wen2024/fig6-finetune",
@@ -54,16 +59,18 @@ IN_SHORT: tuple[Told, ...] = (
     (
         "wen2024/causal-sparsity",
         {
-            "pressed_sparse": "refuted",
             "dense_learns": "supported",
             "pressed_dense": "supported",
-            "misplaced": "supported",
+            "direct_dense": "supported",
+            "sparse_learns": "refuted",
+            "direct_sparse": "refuted",
             "given_cot": "supported",
         },
-        "**As a cause:** toy models pressed to attend widely still learn ({dense_learns.estimate:.0%} of seeds, with "
-        "{pressed_dense:10^} times the samples); pressed as hard to attend narrowly they need {pressed_sparse:10^} "
-        "times or more. Given on the right bits, attention takes {given_cot:10^} times the samples; on as many wrong "
-        "ones {misplaced.estimate:.0%} of seeds learn. *Where* it goes counts more than how narrow it is.",
+        "**As a cause:** in toy models low entropy was neither needed nor enough. Pressed to attend widely "
+        "{dense_learns.estimate:.0%} of {dense_learns.n} seeds learn with CoT, at {pressed_dense:10^} times the "
+        "samples, and {direct_dense.estimate:.0%} without; pressed with the same weight to attend narrowly "
+        "{sparse_learns.estimate:.0%} and {direct_sparse.estimate:.0%} do within the budget. Given the right bits, "
+        "attention takes {given_cot:10^} times the samples with CoT.",
     ),
 )
 """What was found of the question that began it; a sentence is left out where an outcome differs."""
@@ -79,9 +86,11 @@ HEADLINES: tuple[Told, ...] = (
     ),
     (
         "wen2024/mechanism-knockout",
-        {"only_1l1h": "supported"},
+        {"only_2l2h": "supported", "others_1l1h": "supported"},
         "**Each step reads its own bit.** Hiding the secret bit of a step destroys that step and no other, in "
-        "{only_1l1h.estimate:.0%} of {only_1l1h.n} one-layer toy models.",
+        "{only_2l2h.estimate:.0%} of {only_2l2h.n} two-layer toy models, where another position could have passed it "
+        "on. (With one layer and head that step must fail; that no other does is found in "
+        "{others_1l1h.estimate:.0%}.)",
     ),
     (
         "wen2024/mechanism-running-parity",
@@ -107,6 +116,15 @@ HEADLINES: tuple[Told, ...] = (
 )
 """Claims that the top README tells of, whichever way they went: by these sentences, or, where an outcome differs, in
 the words of the claim itself."""
+
+
+HOLDS: dict[Conclusion, str] = {
+    "reproduced": "ours: holds",
+    "partly reproduced": "ours: holds in part",
+    "not reproduced": "ours: does not hold",
+    "undecided": "ours: undecided",
+}
+"""What is said of a claim whose experiment the paper does not have."""
 
 
 BY_HAND = """import pandas as pd
@@ -178,10 +196,11 @@ def headlines(found: Sequence["Published"], link: str) -> str:
     for told in HEADLINES:
         claim_id = told[0]
         if claim_id in by_id:
-            judgement = by_id[claim_id].record.judgement
-            in_full = f"*{load_claims()[claim_id].sentence}* {_estimates(judgement.finding)}"
+            claim, judgement = load_claims()[claim_id], by_id[claim_id].record.judgement
+            in_full = f"*{claim.sentence}* {_estimates(judgement.finding)}"
             page = f"[{claim_id}]({link}{claim_id}/README.md)"
-            lines.append(f"- {_told(told, by_id[claim_id]) or in_full} ({judgement.conclusion}: {page})")
+            concluded = HOLDS[judgement.conclusion] if is_ours(claim) else judgement.conclusion
+            lines.append(f"- {_told(told, by_id[claim_id]) or in_full} ({concluded}: {page})")
     return "\n".join([*lines, "", paper_lines(found, link)])
 
 

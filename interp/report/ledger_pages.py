@@ -23,6 +23,9 @@ ROLES = {
     "ours": "Beyond the paper",
 }
 
+OURS = "The experiment is ours"
+"""How `Claim.falls_short` begins where the paper has no experiment for the sentence."""
+
 
 def claim_page(claim: Claim, found: "Published", as_list: bool = False) -> str:
     """Conclusion, finding, figures, every part, the severity of its judge, deviations, and how to run it again.
@@ -167,6 +170,11 @@ def _units(units: Sequence[str]) -> str:
     return ", ".join(units) if len(units) <= 12 else f"{len(units)}, from {units[0]} to {units[-1]}"
 
 
+def is_ours(claim: Claim) -> bool:
+    """Whether the claim says of its experiment that it is ours and not the paper's."""
+    return claim.falls_short.startswith(OURS)
+
+
 def _short(one: "Published") -> str:
     claim = load_claims().get(one.record.claim)
     return claim.shortfall(one.record.judgement.conclusion) if claim else ""
@@ -200,6 +208,11 @@ def paper_lines(found: Sequence["Published"], link: str = "") -> str:
     short = [f"[{one.record.claim}]({link}{one.record.claim}/README.md)" for one in found if _short(one)]
     if short:
         lines += ["", f"Less than the sentence that they quote, as their pages say: {', '.join(short)}."]
+    known = load_claims()
+    ours = [one.record.claim for one in found if one.record.claim in known and is_ours(known[one.record.claim])]
+    if ours:
+        pages = ", ".join(f"[{name}]({link}{name}/README.md)" for name in ours)
+        lines += ["", f"Counted above, though the experiment is ours and the paper has none like it: {pages}."]
     return "\n".join(lines)
 
 
