@@ -212,7 +212,7 @@ def paper_lines(found: Sequence["Published"], link: str = "") -> str:
     ours = [one.record.claim for one in found if one.record.claim in known and is_ours(known[one.record.claim])]
     if ours:
         pages = ", ".join(f"[{name}]({link}{name}/README.md)" for name in ours)
-        lines += ["", f"Counted above, though the experiment is ours and the paper has none like it: {pages}."]
+        lines += ["", f"Counted above, though their pages say that the experiment is ours, not the paper's: {pages}."]
     return "\n".join(lines)
 
 

@@ -254,7 +254,7 @@ register(
             "memory be the reason why more are not."
         ),
         falls_short=(
-            "A consistency check: the paper has no experiment, the bound no constant, and so no run could have "
+            "The experiment is ours, a consistency check: the bound has no constant, so no run could have "
             "contradicted it. Failing at many bits is evidence for the bound only as far as fewer bits, which the "
             "bound allows, are learned; where two are not learned either, as the line above says, it is none."
         ),
