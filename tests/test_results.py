@@ -11,7 +11,7 @@ from interp.core.published import all_published, claim_of, differences, judged_a
 from interp.core.severity import read_severity
 from interp.cost.estimate import Estimate, outline
 from interp.report.ledger_card import BY_HAND, HEADLINES, IN_SHORT, dataset_card, headlines, in_short, with_findings
-from interp.report.ledger_pages import claim_page, paper_lines
+from interp.report.ledger_pages import claim_page, is_ours, paper_lines
 from tests.tiers import slow_but
 
 ROOT = Path(__file__).parents[1]
@@ -130,3 +130,14 @@ def test_what_a_verdict_leaves_of_its_sentence_is_told_only_where_it_counts_as_r
     (of_paper,) = (line for line in lines if "wen2024" in line[0])
     assert of_paper[head.index("less than the sentence")] == "1"
     assert "wen2024, *From Sparse Dependence to Sparse Attention" in told
+    assert "[wen2024/thm2](wen2024/thm2/README.md)" in told.rsplit("\n", 1)[-1]
+
+
+def test_claims_about_the_mechanism_of_wen2024_say_that_the_experiment_is_ours():
+    ours = {name for name, claim in load_claims().items() if is_ours(claim) and name.startswith("wen2024/")}
+    assert {name for name in load_claims() if name.startswith("wen2024/mechanism")} < ours
+    assert "wen2024/fig2" not in ours
+    told = {line.split("](")[-1].split("/README")[0]: line for line in headlines(PUBLISHED, "").splitlines()}
+    assert "(ours: " in told["wen2024/mechanism-knockout"]
+    assert "(ours: " not in told["li2024/fig4"]
+    assert "[wen2024/mechanism-knockout]" in paper_lines(PUBLISHED).rsplit("\n", 1)[-1]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interp.core.claim import load_claims
-from interp.core.judgement import filled
-from interp.report.ledger_pages import ledger_table, paper_lines
+from interp.core.judgement import Conclusion, filled
+from interp.report.ledger_pages import is_ours, ledger_table, paper_lines
 from probes.base.atomic import write_text
 
 if TYPE_CHECKING:
@@ -39,11 +39,16 @@ Told = tuple[str, Mapping[str, str], str]
 IN_SHORT: tuple[Told, ...] = (
     (
         "wen2024/fig6-gsm8k",
-        {"published": "supported", "permuted_published": "refuted", "sentence": "refuted"},
+        {
+            "published": "supported",
+            "permuted_published": "refuted",
+            "sentence": "refuted",
+            "permuted_sentence": "supported",
+        },
         "**In text:** as published, a small pretrained model's attention is sparser on GSM8K with CoT than without "
         "({published.estimate:.3f} of normalised entropy). So it is in a copy with permuted weights "
-        "({permuted_published.estimate:.3f}), and over a closing sentence that both texts share it is not "
-        "({sentence.estimate:+.3f}).",
+        "({permuted_published.estimate:.3f}). Over a closing sentence that both texts share it is not "
+        "({sentence.estimate:+.3f}; with permuted weights {permuted_sentence.estimate:+.3f}).",
     ),
     (
         "wen2024/fig6-finetune",
@@ -54,17 +59,18 @@ IN_SHORT: tuple[Told, ...] = (
     (
         "wen2024/causal-sparsity",
         {
-            "pressed_sparse": "refuted",
             "dense_learns": "supported",
             "pressed_dense": "supported",
-            "misplaced": "supported",
+            "direct_dense": "supported",
+            "sparse_learns": "refuted",
+            "direct_sparse": "refuted",
             "given_cot": "supported",
         },
-        "**As a cause:** toy models whose loss rewards wide attention still learn ({dense_learns.estimate:.0%} of "
-        "seeds, with {pressed_dense:10^} times the samples); rewarded as strongly for narrow attention they need "
-        "{pressed_sparse:10^} times or more. With attention fixed on the right bits they need {given_cot:10^} times "
-        "the samples; fixed on as many wrong ones {misplaced.estimate:.0%} of seeds learn. *Where* it goes counts "
-        "more than how narrow it is.",
+        "**As a cause:** in toy models low entropy was neither needed nor enough. With a loss that rewards wide "
+        "attention {dense_learns.estimate:.0%} of {dense_learns.n} seeds learn with CoT, at {pressed_dense:10^} "
+        "times the samples, and {direct_dense.estimate:.0%} without; rewarded with the same weight for narrow "
+        "attention {sparse_learns.estimate:.0%} and {direct_sparse.estimate:.0%} do within the budget. With "
+        "attention fixed on the right bits they need {given_cot:10^} times the samples with CoT.",
     ),
 )
 """What was found of the question that began it; a sentence is left out where an outcome differs."""
@@ -80,9 +86,11 @@ HEADLINES: tuple[Told, ...] = (
     ),
     (
         "wen2024/mechanism-knockout",
-        {"only_1l1h": "supported"},
+        {"only_2l2h": "supported", "others_1l1h": "supported"},
         "**Each step reads its own bit.** Hiding the secret bit of a step destroys that step and no other, in "
-        "{only_1l1h.estimate:.0%} of {only_1l1h.n} one-layer toy models.",
+        "{only_2l2h.estimate:.0%} of {only_2l2h.n} two-layer toy models, where another position could have passed it "
+        "on. (With one layer and head that step must fail; that no other does is found in "
+        "{others_1l1h.estimate:.0%}.)",
     ),
     (
         "wen2024/mechanism-running-parity",
@@ -114,6 +122,13 @@ NORMALISED = (
     "*normalised entropy* is 1 where a query attends evenly to all keys it sees, 0 where it attends to one; lower is "
     "*sparser*"
 )
+HOLDS: dict[Conclusion, str] = {
+    "reproduced": "ours: holds",
+    "partly reproduced": "ours: holds in part",
+    "not reproduced": "ours: does not hold",
+    "undecided": "ours: undecided",
+}
+"""What is said of a claim whose experiment the paper does not have."""
 
 
 BY_HAND = """import pandas as pd
@@ -186,10 +201,11 @@ def headlines(found: Sequence["Published"], link: str) -> str:
     for told in HEADLINES:
         claim_id = told[0]
         if claim_id in by_id:
-            judgement = by_id[claim_id].record.judgement
-            in_full = f"*{load_claims()[claim_id].sentence}* {_estimates(judgement.finding)}"
+            claim, judgement = load_claims()[claim_id], by_id[claim_id].record.judgement
+            in_full = f"*{claim.sentence}* {_estimates(judgement.finding)}"
             page = f"[{claim_id}]({link}{claim_id}/README.md)"
-            lines.append(f"- {_told(told, by_id[claim_id]) or in_full} ({judgement.conclusion}: {page})")
+            concluded = HOLDS[judgement.conclusion] if is_ours(claim) else judgement.conclusion
+            lines.append(f"- {_told(told, by_id[claim_id]) or in_full} ({concluded}: {page})")
     return "\n".join([*lines, "", paper_lines(found, link)])
 
 

@@ -30,6 +30,9 @@ LESS = (
     "conclusion is about a part of it; the claim's page says what is missing."
 )
 
+OURS = "The experiment is ours"
+"""How `Claim.falls_short` begins where the paper has no experiment for the sentence."""
+
 
 def claim_page(claim: Claim, found: "Published", as_list: bool = False) -> str:
     """Conclusion, finding, figures, every part, the severity of its judge, deviations, and how to run it again.
@@ -183,6 +186,11 @@ def _units(units: Sequence[str]) -> str:
     return ", ".join(units) if len(units) <= 12 else f"{len(units)}, from {units[0]} to {units[-1]}"
 
 
+def is_ours(claim: Claim) -> bool:
+    """Whether the claim says of its experiment that it is ours and not the paper's."""
+    return claim.falls_short.startswith(OURS)
+
+
 def _short(one: "Published") -> str:
     claim = load_claims().get(one.record.claim)
     return claim.shortfall(one.record.judgement.conclusion) if claim else ""
@@ -217,7 +225,11 @@ def paper_lines(found: Sequence["Published"], link: str = "") -> str:
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     titles = "; ".join(f"{paper}, *{title}*" for paper in by_paper if (title := _title(paper)))
     less = [LESS] if any(_short(one) for one in found) else []
-    return "\n".join([*lines, "", " ".join([f"The papers: {titles}.", *less])])
+    known = load_claims()
+    ours = [one.record.claim for one in found if one.record.claim in known and is_ours(known[one.record.claim])]
+    pages = ", ".join(f"[{name}]({link}{name}/README.md)" for name in ours)
+    counted = ["", f"Counted above, though the experiment is ours and not the paper's: {pages}."] if ours else []
+    return "\n".join([*lines, "", " ".join([f"The papers: {titles}.", *less]), *counted])
 
 
 def _title(paper: str) -> str:

@@ -233,9 +233,19 @@ register(
             "architectures are judged together. The smoke preset is far smaller still: it tests the code, not the "
             "claim."
         ),
+        falls_short=(
+            "The entropies compared differ by dataset size as well as by failing: where runs that fail on smaller "
+            "datasets are as sparse as those that learn, as the last number of the line above tells, entropy tells "
+            "repetition rather than learning, and a world in which repetition alone makes attention sparse is judged "
+            "the same. That small datasets teach means here that they do so more often than the largest: most runs "
+            "on them fail, where every curve of the paper's small datasets succeeds. One layer with four heads is "
+            "none of the paper's three models."
+        ),
         clarity=(
             "The text says 'the same pattern' of five sizes; at which of them learning ends it does not say. The "
-            "fixed number of iterations is in the figure's caption."
+            "fixed number of iterations is in the figure's caption. At a learning rate of 3e-4 training without CoT "
+            "often fails at two bits already (wen2024/causal-sparsity), and no arm here has an easier problem on the "
+            "same data: a failure may be that of the rate."
         ),
         history=(
             "No pilot of this problem; one run of k=3 on 3,125 samples ended in a trap, 75% right after 300,000 "

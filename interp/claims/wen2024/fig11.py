@@ -244,7 +244,10 @@ register(
             "Three runs are shown, 'sparse' has no number, and a minimum over positions (eq. 1) calls a head sparse "
             "if it is so at a single one. Solved means perfect validation: three of the runs counted as failed "
             "(seeds 2003, 2007, 2019) end at test accuracies of 1.000, 0.999 and 0.995. Counted as solved, as "
-            "wen2024/fig5-size would, the share becomes 0.57 of 14 and the control 0.24, neither decided otherwise."
+            "wen2024/fig5-size would, the share becomes 0.57 of 14 and the control 0.24, neither decided otherwise. "
+            "At a learning rate of 3e-4 training without CoT often fails at two bits already "
+            "(wen2024/causal-sparsity), and no arm here has an easier problem on the same data: a failure may be "
+            "that of the rate."
         ),
         history=(
             "Judged before by the share of sparse heads, mean over solved runs, above 0.9; where runs agree a mean "

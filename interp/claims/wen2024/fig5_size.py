@@ -287,7 +287,9 @@ register(
         clarity=(
             "One run for each dataset size. 'Fails' depends on the number of iterations, at which the figure ends; "
             "that sparsity 'may improve optimization' is an interpretation of two curves. A solved run stops at its "
-            "first perfect validation and is read there, a failed one at the end of its budget."
+            "first perfect validation and is read there, a failed one at the end of its budget. At a learning rate "
+            "of 3e-4 training without CoT often fails at two bits already (wen2024/causal-sparsity), and no arm here "
+            "has an easier problem on the same data: a failure may be that of the rate."
         ),
         history=(
             "Entropy was judged before as above 0.5 in failed runs, which is true at initialisation; the contrast "

@@ -207,7 +207,9 @@ register(
             "its attention stays diffuse: it learns nothing, or it repeats nothing. The control separates them. The "
             "reason given for the primary part, that drift which has nothing to do with learning is in the failure "
             "case as well, is true of drift with time alone; repetition is not in it, and no simulated world has "
-            "sparsity by repetition."
+            "sparsity by repetition. At a learning rate of 3e-4 training without CoT often fails at two bits already "
+            "(wen2024/causal-sparsity), and no arm here has an easier problem on the same data: a failure may be "
+            "that of the rate."
         ),
         history=(
             "A part of wen2024/fig1b before, on other seeds, with the runs that fail on the small dataset as its "

@@ -90,6 +90,11 @@ CLAIM = Claim(
         "templates); smoke: two of these. That model is tuned to instructions, reads plain text here, and its "
         "weights were rounded to 4 bits once. A verdict is about the model and the problems that were measured."
     ),
+    falls_short=(
+        "Of the five primary parts the paper has the first; the other four are our reading of what its inference "
+        "needs. Over the same closing sentence, after a longer text, normalised entropy is higher with permuted "
+        "weights too, and by more: that it is higher in the model as well does not show that CoT spreads attention."
+    ),
     clarity=CLARITY,
     history=HISTORY,
     presets=PRESETS,

@@ -265,6 +265,12 @@ register(
             "'almost uniform' are ours. The smoke preset is far smaller still: it tests the code, "
             "not the claim."
         ),
+        falls_short=(
+            "The paper applies no entropy to this figure, and 'sparse' is our threshold, 0.5 of the normalised "
+            "entropy of the sparsest head: with 24 keys in view that takes a weight of 0.69 on one of them. A row "
+            "with half of its weight on S[i], which wen2024/fig3b calls predominant, and the rest even has 0.71. "
+            "Wider models, such as the paper's, attend more sharply."
+        ),
         clarity=(
             "One picture, and two words, 'sparse' and 'almost uniform', without a measure; caption and text name "
             "different problems."

@@ -257,7 +257,9 @@ register(
         ),
         falls_short=(
             "The failure is that of two one-layer settings within 150 of the paper's 1,000 epochs; 'every number of "
-            "layers and heads, learning rate and dataset size' is not tested, and a longer run could overturn it."
+            "layers and heads, learning rate and dataset size' is not tested, and a longer run could overturn it. "
+            "Nothing shows that any problem of this kind is learned so early on these data without CoT: the easier "
+            "one, which is, has fresh samples."
         ),
         clarity=(
             "The caption of Figure 9 says that training with CoT fails; text and panels show that without CoT is "

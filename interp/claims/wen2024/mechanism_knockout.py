@@ -4,7 +4,8 @@ The paper shows attention and does not intervene; this is its mechanism (Theorem
 i) put to a causal test, and the claim is ours. Attention is knocked out in every head of every layer: its weights on
 the keys are set to zero and the row is renormalised. Answers are teacher-forced, so a wrong step does not spoil those
 after it. In one layer a key hidden from one step cannot matter to another step; that no other step uses it is
-therefore tested with the key hidden from every position.
+therefore tested with the key hidden from every position. Nor can one layer answer step i without S[i]: that the step
+is destroyed is a finding with two layers only.
 """
 
 from collections.abc import Callable, Mapping
@@ -271,7 +272,14 @@ register(
         worlds=WORLDS,
         published=lambda rows: rows[rows["metric"].isin(PUBLISHED)],
         figures=figures,
+        falls_short=(
+            "The experiment is ours; the paper does not intervene. With one layer and head hiding S[i] from step i "
+            "closes the only way of that bit, so that the step fails whatever the model has learned: of the primary "
+            "part only 'and no other step' could have come out otherwise. That the step is destroyed is a finding "
+            "with two layers, where another position could pass the bit on; those parts are not primary."
+        ),
         clarity=(
+            "With one layer the simulated world in which half of the models do without S[i] cannot exist. "
             "The paper shows attention maps and proves a theorem about a simplified block; it does not intervene. "
             "That trained models of one layer use the retrieved bit is what its account of the mechanism says, and "
             "this test of it is ours; so are the parts on two layers, about which it says nothing."

@@ -239,6 +239,10 @@ register(
             "should do so in any model. One set of heads is chosen: intervals are over problems, for these heads. "
             "Kinds that nobody has named are among the others, and heads that mix kinds."
         ),
+        falls_short=(
+            "The experiment is ours, and so is the second sentence: the paper ablates no head. That heads matter is "
+            "not that their sparsity does."
+        ),
         clarity=(
             "The paper calls sparsity a key factor of what CoT brings and shows when it develops; it ablates no head "
             "and says nothing of single heads of a pretrained model. That sparse heads matter more than others is "

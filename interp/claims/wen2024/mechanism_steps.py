@@ -135,6 +135,10 @@ register(
             "numbers, and where a number stands at the end of the line before, they lie a few tokens farther away; "
             "the mean distances stand beside each estimate."
         ),
+        falls_short=(
+            "The experiment is ours, and so is the second sentence: the paper infers sequential dependence from the "
+            "entropy of attention and cuts nothing. How sparse the dependence is no primary part says."
+        ),
         clarity=(
             "The paper infers sequential dependence from attention entropy and calls it hard to measure directly; it "
             "does not say which tokens a step depends on. That the answer uses the steps, and steps earlier ones "

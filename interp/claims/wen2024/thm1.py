@@ -202,7 +202,8 @@ register(
         ),
         falls_short=(
             "The clause d^2 + d m = o(n k / log n), which ties this theorem to Theorem 2, is out of reach at these n "
-            "and does not decide."
+            "and does not decide. How far out of reach is a count and no test: it follows from n and k, and its "
+            "interval has no width."
         ),
         deviations=(
             "The theorem is about large n and k between n / log^5(n / delta) and n / log^4(n / delta), an interval "

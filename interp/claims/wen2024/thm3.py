@@ -238,8 +238,9 @@ register(
         ),
         falls_short=(
             "What is primary is the trained block and its samples. The phases of the proof sketch (first, then, "
-            "then) do not decide, and the first of them is told above; the block is millions of times larger than "
-            "o(n k)."
+            "then) do not decide: the first, as worded, is the share in which S[i] outweighs every other key after "
+            "one step, told above, and where that is refuted the sentence counts as reproduced without it. That few "
+            "bits are enough could hardly fail at these n; the block is millions of times larger than o(n k)."
         ),
         deviations=(
             "Assumption 2 cannot be run: for n = 16, k = 4, eps = 3 and delta = 0.1 it asks for batches of 3 * 10^21 "

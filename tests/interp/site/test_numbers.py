@@ -1,5 +1,7 @@
 """Are the numbers of hand-written pages those of the results, and does a changed outcome stop the page?"""
 
+import json
+
 import pytest
 
 from interp.core.published import read_published
@@ -54,6 +56,19 @@ def test_the_note_tells_the_status_of_every_claim_that_it_takes_numbers_from():
 def test_an_unknown_part_is_refused():
     with pytest.raises(ValueError, match="the parts are"):
         with_numbers("<!-- wen2024/fig9 {nothing} -->0<!-- / -->", RESULTS)
+
+
+def test_hours_are_those_of_the_provenance_of_the_claims_that_are_named(tmp_path):
+    for claim, seconds in (("a2024/fig1", {"x": 3600, "y": 1800}), ("a2024/fig2", {"x": 900}), ("b2024/fig1", {})):
+        (tmp_path / claim).mkdir(parents=True)
+        (tmp_path / claim / "provenance.json").write_text(json.dumps({"seconds": seconds}))
+    text = "It took <!-- hours of a2024/* b2024/* but a2024/fig2 -->9<!-- / --> hours."
+    found = with_numbers(text, tmp_path)
+    assert without_marks(found) == "It took 1.5 hours."
+    assert "hours of a2024/* b2024/* but a2024/fig2 -->" in found
+    assert without_marks(with_numbers("<!-- hours of a2024/* -->0<!-- / -->", tmp_path)) == "1.8"
+    with pytest.raises(ValueError, match="no published claim"):
+        with_numbers("<!-- hours of c2024/* -->0<!-- / -->", tmp_path)
 
 
 def _first_key() -> str:

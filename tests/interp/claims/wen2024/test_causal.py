@@ -10,6 +10,8 @@ import torch
 from interp.claims.wen2024 import causal_sparsity
 from interp.claims.wen2024._causal import cost, share_solved
 from interp.claims.wen2024._runs import ParityRun, parity_of, train_parity
+from interp.claims.wen2024.causal_sparsity import PRESETS, later_parts, share_rescued
+from interp.core.claim import load_claims
 from interp.core.parts import NotMeasurable
 from toy_models.engine.attention_control import learned_pattern
 
@@ -88,3 +90,19 @@ def test_a_run_with_sparse_attention_does_not_count_as_learned_with_dense():
     table = runs([10, 20, 40], [100, 200, 5000])
     assert share_solved(table, 0.95, problem=("cot", 6), arm="uniform").value == pytest.approx(2 / 3)
     assert share_solved(table, 0.95, problem=("cot", 6), arm="uniform", above=0.5).value == 0
+
+
+def test_rescued_are_seeds_that_one_of_the_two_arms_solves_alone():
+    found = share_rescued(runs([10, 5000, 5000, 5000], [20, 30, 40, 5000]), 0.95, problem=("cot", 6), arm="uniform")
+    assert (found.value, found.n) == (1.0, 2), "what both solve, or neither, says nothing of the difference"
+    lost = share_rescued(runs([10, 20, 5000], [5000, 20, 30]), 0.95, problem=("cot", 6), arm="uniform")
+    assert (lost.value, lost.n) == (0.5, 2)
+    alike = share_rescued(runs([10, 5000], [20, 5000]), 0.95, problem=("cot", 6), arm="uniform")
+    assert isinstance(alike, NotMeasurable)
+
+
+def test_parts_added_after_the_data_are_ours_and_leave_the_declared_ones_as_they_were():
+    later = {part.key for part in later_parts(("cot", 6), ("no_cot", 2))}
+    declared = load_claims()[causal_sparsity.ID].parts(PRESETS["cpu"])
+    assert later <= {part.key for part in declared if part.added_later and not part.primary}
+    assert {part.key for part in declared if part.primary} == {"dense", "given"}
