@@ -228,8 +228,8 @@ def paper_lines(found: Sequence["Published"], link: str = "") -> str:
     known = load_claims()
     ours = [one.record.claim for one in found if one.record.claim in known and is_ours(known[one.record.claim])]
     pages = ", ".join(f"[{name}]({link}{name}/README.md)" for name in ours)
-    counted = ["", f"Counted above, though the experiment is ours and not the paper's: {pages}."] if ours else []
-    return "\n".join([*lines, "", " ".join([f"The papers: {titles}.", *less]), *counted])
+    counted = [f"Counted above, though the experiment is ours and not the paper's: {pages}."] if ours else []
+    return "\n".join([*lines, "", " ".join([f"The papers: {titles}.", *less, *counted])])
 
 
 def _title(paper: str) -> str:

@@ -111,8 +111,8 @@ register(
             f"is removed: the test bounds what attention to the answer contributes, in any model. {TOO_SMALL}"
         ),
         falls_short=(
-            "That attention concentrates on the two clauses is in huang2025/fig2, not here. The knockouts are ours: "
-            "the paper has none. In the standard block, which does not count, the previous answer is not required. "
+            "The experiment is ours: the paper knocks nothing out. That attention concentrates on the two clauses is "
+            "in huang2025/fig2, not here. In the standard block, which does not count, the previous answer is not required. "
             "How little must be left is ours too: twice the chance of S5, for C6 as well, which guesses less."
         ),
         clarity=(

@@ -259,9 +259,9 @@ register(
         published=lambda rows: rows[rows["metric"].isin(["accuracy", "sample_complexity", "censored_at"])],
         figures=figures,
         falls_short=(
-            "The comparison of chain of thought with easier hops is ours, beyond the paper, and does not decide; it "
-            "sets a decoder whose rate falls against encoders whose rate is constant. What decides, that one decoder "
-            "stays at chance for one budget, says nothing for or against Theorem 5."
+            "The experiment is ours. Its comparison of chain of thought with easier hops does not decide, and sets a "
+            "decoder whose rate falls against encoders whose rate is constant. What decides, that one decoder stays "
+            "at chance for one budget, says nothing for or against Theorem 5."
         ),
         clarity=(
             "Theorem 5 is a bound on statistical queries in the limit of large k, without constants: that one "
