@@ -112,8 +112,9 @@ register(
         ),
         falls_short=(
             "The experiment is ours: the paper knocks nothing out. That attention concentrates on the two clauses is "
-            "in huang2025/fig2, not here. In the standard block, which does not count, the previous answer is not required. "
-            "How little must be left is ours too: twice the chance of S5, for C6 as well, which guesses less."
+            "in huang2025/fig2, not here. In the standard block, which does not count, the previous answer is not "
+            "required. How little must be left is ours too: twice the chance of S5, for C6 as well, which guesses "
+            "less."
         ),
         clarity=(
             "The paper states that two retrievals are required (section 6.1.3) and shows where attention lies; it "
