@@ -129,7 +129,6 @@ def test_progress_names_the_items_and_counts_over_all_claims(claim, tiny, tmp_pa
     assert ["[5/6, about" in said[0], "[6/6, about 0 seconds left]" in said[1]] == [True, True]
 
 
-@pytest.mark.usefixtures("drawn")
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="interrupts cannot wait on this system")
 def test_an_interrupt_while_the_workers_are_ended_leaves_none_behind(
     claim, tiny, tmp_path, monkeypatch, interruptible
@@ -154,6 +153,7 @@ def test_an_interrupt_while_the_workers_are_ended_leaves_none_behind(
     assert {process.exitcode for process in begun} == {-signal.SIGTERM}
 
 
+@pytest.mark.usefixtures("drawn")
 def test_two_workers_give_the_same_files_as_one(claim, tiny, tmp_path):
     for workers in (1, 2):
         run_claim(claim, "smoke", tmp_path / str(workers), preset=tiny, workers=workers)
