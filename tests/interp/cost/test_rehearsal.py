@@ -202,9 +202,9 @@ def test_what_counting_takes_is_not_an_items_time(toy: Claim, monkeypatch) -> No
     toy_measure(many, Path())
     alone = time.process_time() - started
     monkeypatch.setitem(registry.CLAIMS, ID, replace(toy, loops=()))
-    found = rehearse(ID, many)
-    assert found.base[LAUNCHES] > 10_000
-    assert found.base[0] < 3 * alone + 0.1
+    found = [rehearse(ID, many) for _ in range(5)]
+    assert min(one.base[LAUNCHES] for one in found) > 10_000
+    assert min(one.base[0] for one in found) < 3 * alone + 0.1  # by the clock: a busy machine may take longer once
 
 
 def test_a_recorded_plan_is_shown_and_not_made_again(toy: Claim, tmp_path: Path, capsys, monkeypatch) -> None:
