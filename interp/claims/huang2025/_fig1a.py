@@ -180,11 +180,13 @@ def gap(found: Lengths, level: float, *, condition: str, point: str) -> Interval
     return mean_of(values, level, (-found.span, found.span), BOTH)
 
 
-def differences(found: Lengths, one: tuple[str, str, str], other: tuple[str, str, str]) -> pd.Series:
-    """By seed at which both solve the training length: the octaves of one cell minus those of the other."""
+def differences(
+    found: Lengths, one: tuple[str, str, str], other: tuple[str, str, str], of: str = "octaves"
+) -> pd.Series:
+    """By seed at which both solve the training length: a column of `curve_metrics`, one cell minus the other."""
     if one not in found.curves or other not in found.curves:
         return pd.Series(dtype=float)
-    first, second = (found.curves[cell][found.curves[cell]["solves"]]["octaves"] for cell in (one, other))
+    first, second = (found.curves[cell][found.curves[cell]["solves"]][of] for cell in (one, other))
     return (first - second).dropna()
 
 

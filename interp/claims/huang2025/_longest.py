@@ -35,11 +35,8 @@ def accuracy(found: Found, level: float, *, cell: Cell) -> Interval | NotMeasura
 
 def difference(found: Found, level: float, *, one: Cell, other: Cell) -> Interval | NotMeasurable:
     """How much more of the longest sentences one cell solves, mean over seeds at which both solve the shortest."""
-    curves = found.lengths.curves
-    if (*one, END) not in curves or (*other, END) not in curves:
-        return NotMeasurable("no rows of these runs")
-    first, second = (runs[runs["solves"]]["longest"] for runs in (curves[*one, END], curves[*other, END]))
-    return mean_of((first - second).dropna(), level, DIFFERENCE, BOTH)
+    values = differences(found.lengths, (*one, END), (*other, END), "longest")
+    return mean_of(values, level, DIFFERENCE, BOTH)
 
 
 def gap_at(found: Found, level: float, *, one: Cell, other: Cell, point: str) -> Interval | NotMeasurable:
