@@ -18,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -100,11 +101,16 @@ def _in_pool(workers: int, claim_id: str, items: Sequence[Item], out: Path) -> I
                 "a worker process was killed, perhaps for lack of memory; finished items are kept: --resume goes on"
             ) from error
         except BaseException:
-            with interrupts_waiting():  # one that broke this off would leave the process to wait for the items
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in set(multiprocessing.active_children()) - others:
-                    process.terminate()  # an item keeps its own checkpoint
+            end_now(pool, set(multiprocessing.active_children()) - others)  # an item keeps its own checkpoint
             raise
+
+
+def end_now(pool: ProcessPoolExecutor, workers: set[BaseProcess]) -> None:
+    """Ends the pool and its workers. An interrupt that broke this off would leave the process to wait for them."""
+    with interrupts_waiting():
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in workers:
+            process.terminate()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import numpy as np
 
 from interp.console import span
 from interp.core.claim import Claim, Item, Preset
-from interp.core.engine import die_with_parent, interrupts_waiting
+from interp.core.engine import die_with_parent, end_now, interrupts_waiting
 from interp.cost.gpus import GPUS, USABLE, Gpu
 from interp.cost.kinds import active, family_of, kind_of, largest, size_of
 from interp.cost.rehearsal import Rehearsed, rehearse
@@ -242,10 +242,7 @@ class Process:
             self.close()
             return Rehearsed(error="the process was killed, perhaps for lack of memory")
         except BaseException:
-            with interrupts_waiting():
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in self.workers:
-                    process.terminate()
+            end_now(pool, self.workers)
             raise
         if found.working > LARGE:
             self.close()
