@@ -1,7 +1,10 @@
 """What the tests of commands and runs share: no figures where nobody looks at them."""
 
+import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
 
 import pytest
 
@@ -27,3 +30,23 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def terminated() -> Callable[[BaseProcess], bool]:
+    """Whether a process is gone within 40 seconds by SIGTERM.
+
+    Its exit status is known to whoever waits first, which may be the pool's own thread: then it is None here.
+    """
+
+    def of(process: BaseProcess) -> bool:
+        deadline = time.monotonic() + 40
+        while time.monotonic() < deadline:
+            try:
+                process.join(0.05)
+                os.kill(process.pid or 0, 0)
+            except ProcessLookupError:
+                return process.exitcode in (-signal.SIGTERM, None)
+        return False
+
+    return of

@@ -379,7 +379,7 @@ def endless(claim_id: str, item: Item, *options) -> Rehearsed:
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="interrupts cannot wait on this system")
-def test_an_interrupt_ends_the_process_that_rehearses(monkeypatch, interruptible) -> None:
+def test_an_interrupt_ends_the_process_that_rehearses(monkeypatch, interruptible, terminated) -> None:
     monkeypatch.setattr(estimating.Process, "rehearse", REHEARSE)
     monkeypatch.setattr(estimating, "rehearse", endless)
     process = estimating.Process()
@@ -394,5 +394,4 @@ def test_an_interrupt_ends_the_process_that_rehearses(monkeypatch, interruptible
     with pytest.raises(KeyboardInterrupt):
         process.rehearse(ID, toy_items(Toy())[0])
     (started,) = process.workers
-    started.join(120)
-    assert started.exitcode == -signal.SIGTERM
+    assert terminated(started)
