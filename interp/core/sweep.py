@@ -24,7 +24,7 @@ Report = Callable[[str], None]
 
 
 def seconds_file(out: Path, item: Item) -> Path:
-    """Where the seconds that an item took are kept."""
+    """Where the processor seconds that an item took are kept."""
     return rows_file(out, item).with_name("seconds.json")
 
 

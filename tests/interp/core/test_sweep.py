@@ -80,6 +80,18 @@ def test_a_finished_sweep_is_resumed_without_work(claim, tiny, tmp_path, monkeyp
     assert said == [f"{claim.id}: 2 of 2 items are done already"]
 
 
+def test_seconds_of_an_item_are_the_processors(claim, tiny, tmp_path, monkeypatch):
+    """So a busy machine, or a sleeping item, adds none."""
+    table = claim.measure(claim.items(tiny)[0], tmp_path)
+
+    def asleep(item, work):
+        time.sleep(1)
+        return table
+
+    monkeypatch.setitem(interp.core.engine.CLAIMS, claim.id, dataclasses.replace(claim, measure=asleep))
+    assert interp.core.engine.measure_item(claim.id, claim.items(tiny)[0], tmp_path / "r") < 1
+
+
 def test_seeds_override_the_preset(claim, tiny, tmp_path):
     run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2))
     assert rows.read(tmp_path / "r" / "rows.parquet")["unit"].unique().tolist() == ["0", "1"]
