@@ -16,8 +16,8 @@ UNBOUNDED, SHARE, DIFFERENCE = (-np.inf, np.inf), (0.0, 1.0), (-1.0, 1.0)
 difference of two of these, or a correlation."""
 
 MEDIANS = (
-    "Shares, accuracies and attention of runs were means over seeds before; a mean of a few seeds is deceived by a "
-    "rare run that collapses, so they are medians now, of eight seeds."
+    "A mean of a few seeds is deceived by a rare run that collapses: parts that say of the median seed what they "
+    "measure said it of the mean before."
 )
 """For the history of the claims that this changed."""
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from interp.claims.huang2025._parts import SOLVING, mean_of, precondition, typical_among
 from interp.claims.huang2025._runs import END, LEARNED, LOSSES, LegoRuns, at_loss, curve_metrics, span
-from interp.core.judging import share_of
+from interp.core.judging import UNBOUNDED, mean_over, share_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -21,6 +21,8 @@ from probes.rows import with_settings
 CYCLIC, SYMMETRIC = "C6", "S5"
 FARTHER = 1.0
 """The fewest octaves that count as far beyond: a factor of two in length."""
+ENDED = 0.1
+"""The share of the longest sentences up to which an accuracy curve counts as ended, for the median seed."""
 NEARLY_PERFECT, FAILS = 0.9, 0.5
 """Accuracy at the longest length: above the first for the cyclic group, below the second for the symmetric group."""
 POINTS = {
@@ -31,12 +33,16 @@ POINTS = {
 BOTH = "at which both groups solve the training length there"
 
 
+Reading = tuple[str, str, str]
+"""A condition, a group and a point of the training."""
+
+
 @dataclass(frozen=True)
 class Lengths:
     """What the parts read of the rows."""
 
-    curves: Mapping[tuple[str, str, str], pd.DataFrame]
-    """Of a condition, group and point, by seed: what `curve_metrics` tells of the accuracies."""
+    curves: Mapping[Reading, pd.DataFrame]
+    """By seed: what `curve_metrics` tells of the accuracies."""
     span: float
     """Octaves from the shortest to the longest length tested."""
     words: Mapping[str, str]
@@ -122,7 +128,7 @@ def _papers(condition: str) -> list[Part]:
             estimate=partial(gap, condition=condition, point=END),
             direction="above",
             threshold=FARTHER,
-            why="a factor of two in length, the step of the lengths tested: less would not be seen in the figure",
+            why="a factor of two in length, the step of the lengths tested",
             unit="seeds",
             needs=(f"{condition}_c6_solves", f"{condition}_s5_solves"),
             note=partial(_lengths, condition=condition),
@@ -144,22 +150,37 @@ def _papers(condition: str) -> list[Part]:
 
 
 def _ours(condition: str) -> list[Part]:
+    """The same gap at equal loss, and at the end over all seeds: whether a seed is solved is an outcome as well."""
+    between = f"octaves between the accuracy curves of {CYCLIC} and {SYMMETRIC}"
     return [
+        *(_at_loss(condition, between, point) for point in POINTS if point != END),
         Part(
-            key=f"{condition}_{point.replace('.', '_')}",
-            name=f"{condition}: {CYCLIC} goes far beyond {SYMMETRIC} {words}",
+            key=f"{condition}_all_seeds",
+            name=f"{condition}: {CYCLIC} goes far beyond {SYMMETRIC}, all seeds",
             role="ours",
-            quantity=f"octaves between the accuracy curves of {CYCLIC} and {SYMMETRIC}, {words}, seeds {BOTH}",
-            estimate=partial(gap, condition=condition, point=point),
+            quantity=f"{between}, {POINTS[END]}, all seeds, solved or not",
+            estimate=partial(gap, condition=condition, point=END, solving=False),
             direction="above",
             threshold=FARTHER,
-            why="a factor of two in length, as at the end",
+            why="a factor of two in length, as with the seeds that are solved",
             unit="seeds",
-            note=partial(_lengths, condition=condition),
-        )
-        for point, words in POINTS.items()
-        if point != END
+        ),
     ]
+
+
+def _at_loss(condition: str, between: str, point: str) -> Part:
+    return Part(
+        key=f"{condition}_{point.replace('.', '_')}",
+        name=f"{condition}: {CYCLIC} goes far beyond {SYMMETRIC} {POINTS[point]}",
+        role="ours",
+        quantity=f"{between}, {POINTS[point]}, seeds {BOTH}",
+        estimate=partial(gap, condition=condition, point=point),
+        direction="above",
+        threshold=FARTHER,
+        why="a factor of two in length, as at the end",
+        unit="seeds",
+        note=partial(_lengths, condition=condition),
+    )
 
 
 def share_solving(found: Lengths, level: float, *, condition: str, group: str) -> Interval | NotMeasurable:
@@ -174,19 +195,36 @@ def accuracy_at_longest(found: Lengths, level: float, *, condition: str, group: 
     return typical_among(runs[runs["solves"]]["longest"], level, "solve the training length")
 
 
-def gap(found: Lengths, level: float, *, condition: str, point: str) -> Interval | NotMeasurable:
-    """The mean number of octaves by which C6 goes farther, over the seeds at which both solve the training length."""
-    values = differences(found, (condition, CYCLIC, point), (condition, SYMMETRIC, point))
-    return mean_of(values, level, (-found.span, found.span), BOTH)
+def gap(
+    found: Lengths, level: float, *, condition: str, point: str, solving: bool = True
+) -> Interval | NotMeasurable:
+    """The mean number of octaves by which C6 goes farther; `solving`: where both solve the training length."""
+    cells = (condition, CYCLIC, point), (condition, SYMMETRIC, point)
+    return ahead(found, level, *cells, BOTH if solving else "that both groups have", solving=solving)
+
+
+def ahead(
+    found: Lengths, level: float, one: Reading, other: Reading, which: str, *, solving: bool = True
+) -> Interval | NotMeasurable:
+    """The mean number of octaves by which one goes farther than the other, by seed.
+
+    A lower bound, so that its interval is open above, if the first still solves some of the longest sentences.
+    """
+    values = differences(found, one, other, solving=solving)
+    if len(values) < 2:
+        return mean_of(values, level, UNBOUNDED, which)
+    goes_on = found.curves[one].loc[values.index, "longest"].median() > ENDED
+    return mean_over(values, level, (-found.span, found.span), open_above=bool(goes_on))
 
 
 def differences(
-    found: Lengths, one: tuple[str, str, str], other: tuple[str, str, str], of: str = "octaves"
+    found: Lengths, one: Reading, other: Reading, of: str = "octaves", *, solving: bool = True
 ) -> pd.Series:
-    """By seed at which both solve the training length: a column of `curve_metrics`, one cell minus the other."""
+    """One cell minus the other, by seed, in a column of `curve_metrics`; `solving`: where both solve length 5."""
     if one not in found.curves or other not in found.curves:
         return pd.Series(dtype=float)
-    first, second = (found.curves[cell][found.curves[cell]["solves"]][of] for cell in (one, other))
+    cells = (found.curves[cell] for cell in (one, other))
+    first, second = (cell.loc[cell["solves"] | (not solving), of] for cell in cells)
     return (first - second).dropna()
 
 

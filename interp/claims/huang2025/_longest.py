@@ -39,12 +39,6 @@ def difference(found: Found, level: float, *, one: Cell, other: Cell) -> Interva
     return mean_of(values, level, DIFFERENCE, BOTH)
 
 
-def gap_at(found: Found, level: float, *, one: Cell, other: Cell, point: str) -> Interval | NotMeasurable:
-    """The octaves by which one cell goes farther at a point of the training, where both solve the training length."""
-    span = found.lengths.span
-    return mean_of(differences(found.lengths, (*one, point), (*other, point)), level, (-span, span), BOTH)
-
-
 def most(found: Lengths, *, one: Cell, other: Cell, point: str = END) -> str:
     """What the octaves between two cells would have been, had the first solved every length tested."""
     seeds = differences(found, (*one, point), (*other, point)).index

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
-from interp.claims.huang2025._fig1a import FAILS, FARTHER, POINTS, Lengths, differences, share_solving
+from interp.claims.huang2025._fig1a import FAILS, FARTHER, POINTS, Lengths, Reading, ahead, share_solving
 from interp.claims.huang2025._fig1a import summary as lengths_of
-from interp.claims.huang2025._parts import SOLVING, mean_of, precondition, typical_among
+from interp.claims.huang2025._parts import SOLVING, precondition, typical_among
 from interp.claims.huang2025._runs import END, LegoRun
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
@@ -155,14 +155,9 @@ def solves(found: Found, level: float, *, condition: str) -> Interval | NotMeasu
     return share_solving(found.lengths, level, condition=condition, group=GROUP)
 
 
-def gap(
-    found: Found, level: float, *, one: tuple[str, str, str], other: tuple[str, str, str]
-) -> Interval | NotMeasurable:
+def gap(found: Found, level: float, *, one: Reading, other: Reading) -> Interval | NotMeasurable:
     """The octaves by which one cell goes farther than the other, where both solve the training length."""
-    span = found.lengths.span
-    return mean_of(
-        differences(found.lengths, one, other), level, (-span, span), "at which both solve the training length"
-    )
+    return ahead(found.lengths, level, one, other, "at which both solve the training length")
 
 
 def by_place(found: Found, level: float) -> Interval | NotMeasurable:

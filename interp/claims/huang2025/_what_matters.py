@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._attention import target_rows
-from interp.claims.huang2025._fig1a import FARTHER, POINTS, Lengths, differences, share_solving
+from interp.claims.huang2025._fig1a import FARTHER, POINTS, Lengths, ahead, differences, share_solving
 from interp.claims.huang2025._fig1a import summary as lengths_of
 from interp.claims.huang2025._parts import SOLVING, mean_of, precondition
 from interp.claims.huang2025._runs import END, LEARNED, LegoRun, at_loss, curve_metrics, run_rows
@@ -236,11 +236,9 @@ def cell_solves(found: Found, level: float, *, condition: str, group: str) -> In
     return share_solving(found.lengths, level, condition=condition, group=group)
 
 
-def farther(found: Found, level: float, *, one: Cell, other: Cell) -> Interval | NotMeasurable:
-    """The octaves by which one cell goes farther than the other at the end, where both solve the training length."""
-    span = found.lengths.span
-    values = differences(found.lengths, (*one, END), (*other, END))
-    return mean_of(values, level, (-span, span), "at which both solve the training length")
+def farther(found: Found, level: float, *, one: Cell, other: Cell, point: str = END) -> Interval | NotMeasurable:
+    """The octaves by which one cell goes farther than the other, where both solve the training length."""
+    return ahead(found.lengths, level, (*one, point), (*other, point), "at which both solve the training length")
 
 
 def further(found: Found, level: float, *, cell: Cell) -> Interval | NotMeasurable:
