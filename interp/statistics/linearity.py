@@ -34,7 +34,7 @@ def departure_from_line(
     distinct, place, counts = np.unique(sizes, return_inverse=True, return_counts=True)
     if len(distinct) < 3 or counts.min() < RUNS:
         raise ValueError(
-            f"departure_from_line: {len(distinct)} values of x with {counts.min()} runs or more; expected 3 with {RUNS}"
+            f"departure_from_line: {len(distinct)} values of x with {counts.min()} runs each; expected 3 with {RUNS}"
         )
     generator = np.random.default_rng(rng)
     groups = [values[place == size] for size in range(len(distinct))]
