@@ -81,7 +81,7 @@ class LoadedModel:
         for name, parameter in self.model.named_parameters():
             flat = parameter.detach().cpu().reshape(-1).contiguous()
             state.update(f"{name} {tuple(parameter.shape)} {parameter.dtype}".encode())
-            state.update(flat.view(torch.uint8).numpy())  # as bytes: numpy has no bfloat16
+            state.update(flat.view(torch.uint8).numpy().data)  # as bytes: numpy has no bfloat16
         return state.hexdigest()[:16]
 
     def encode(self, text: str) -> list[int]:
