@@ -75,6 +75,26 @@ def test_nothing_is_decoded_from_noise_more_often_than_stated():
     assert below <= limit
 
 
+@pytest.mark.parametrize(("shares", "n"), [((0.97, 0.03), 60), ((0.5, 0.48, 0.02), 100)], ids=str)
+def test_a_rare_class_makes_noise_no_more_decodable(shares, n):
+    """The held-out half and many resamples lack it; those that have it may find all of the few that there are."""
+    found = tried = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        labels = rng.choice(len(shares), n, p=shares)
+        if len(np.unique(labels)) > 1:
+            found += probed(rng.normal(size=(n, 3)), labels, seed).decodable
+            tried += 1
+    assert found <= binom.ppf(0.9999, tried, 0.035)
+
+
+def test_a_held_out_half_of_one_class_has_nothing_to_decode():
+    labels = np.arange(40) == 0
+    halves = [probed(np.eye(40), labels.astype(int), seed) for seed in range(8)]
+    assert {probe.chance for probe in halves} == {0.5, 1.0}
+    assert not any(probe.decodable for probe in halves)
+
+
 def test_before_the_bits_are_read_a_random_decoder_holds_no_parity():
     """A causal model cannot know later bits: over 60 random models and places the probe stays at its error rate."""
     task, found, tried = Parity(n=6, k=2, secret=(4, 5)), 0, 0
