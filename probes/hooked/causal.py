@@ -164,7 +164,8 @@ def patch_edges(
         for tokens in (inputs, source):
             found = captured(model, tokens, [pattern_name(layer), value])
             weight = found[pattern_name(layer)][row, :, query, key]  # [batch head]
-            flows.append(weight[..., None] * found[value][row, key])
+            values = found[value][row, key]  # [batch key_value_head d_head]
+            flows.append(weight[..., None] * values.repeat_interleave(weight.shape[1] // values.shape[1], dim=1))
         gain = flows[1] - flows[0]  # [batch head d_head]
         edits = [
             Edit(layer, {name: lambda output, head=head, gain=gain: _with_gain(output, gain, query, head)})
