@@ -109,6 +109,12 @@ def ablate_heads(
 
     Resampling takes the next input of one random cycle through the batch, so no input keeps its own.
     """
+    if kind not in ("mean", "resample"):
+        raise ValueError(f"unknown kind {kind!r} of ablation; expected 'mean' or 'resample'")
+    if len(inputs) < 2:
+        raise ValueError(
+            f"{len(inputs)} input arrived; a head's output is replaced by that of others: give 2 or more"
+        )
     order = torch.randperm(len(inputs), generator=generator).to(inputs.device)
     other = torch.empty_like(order)
     other[order] = order.roll(1)

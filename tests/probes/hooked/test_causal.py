@@ -1,5 +1,7 @@
 """Interventions: explicit constructions with known answers, loops head by head, TransformerLens, and a null."""
 
+import inspect
+
 import pytest
 import torch
 import transformer_lens.patching as lens
@@ -297,6 +299,12 @@ def test_in_random_models_a_knockout_is_found_no_more_often_than_stated():
 def test_what_cannot_be_done_is_said(decoder, batch):
     with pytest.raises(ValueError, match="at least one intervention"):
         run_edits(decoder, batch.inputs, read_margins(batch), [])
+    generator, read = torch.Generator(), read_margins(batch)
+    for kind in ("mean", "resample"):
+        with pytest.raises(ValueError, match="1 input arrived"):
+            ablate_heads(decoder, batch.inputs[:1], read, kind, generator)
+    with pytest.raises(ValueError, match="unknown kind 'zero'"):
+        inspect.unwrap(ablate_heads)(decoder, batch.inputs, read, "zero", generator)  # past the type checker of tests
     model = KFoldTheory(2, 3)
     del model.hook_dict["blocks.0.attn.hook_v"]
     values = torch.zeros(2, 2, 3, dtype=torch.long)
