@@ -60,7 +60,8 @@ def digest(model: torch.nn.Module) -> str:
     for name, tensor in sorted(model.state_dict().items()):
         found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
         if tensor.data_ptr() not in trained:
-            found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+            as_bytes = tensor.detach().cpu().reshape(-1).view(torch.uint8)  # NumPy has no bfloat16
+            found.update(as_bytes.numpy().tobytes())
     return found.hexdigest()[:16]
 
 

@@ -228,6 +228,14 @@ def test_the_stream_equals_the_cache_and_keeps_one_hook_point():
     assert peak < 1.5 * one, "more than one hook point was kept"
 
 
+def test_the_stream_of_a_model_in_bfloat16_is_that_of_its_activations():
+    model = hooked_decoder(DecoderConfig(1, 1, 8, 8), 2, 4, seed=0)
+    torch.nn.Module.to(model, torch.bfloat16)
+    inputs, name = torch.zeros(3, 4, dtype=torch.long), "blocks.0.hook_resid_post"
+    ((_, activations),) = ActivationStream(model, inputs, [name])
+    assert np.array_equal(activations, captured(model, inputs, [name])[name].float().numpy())
+
+
 def test_an_unknown_hook_point_is_named():
     model = hooked_decoder(DecoderConfig(1, 1, 8, 8), 2, 4, seed=0)
     with pytest.raises(ValueError, match=r"no hook point 'blocks.7.hook_resid_post'"):
