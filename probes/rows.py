@@ -114,6 +114,14 @@ def read(path: Path) -> pd.DataFrame:
         raise ValueError(f"{path} is not a readable table of rows: {error}") from error
 
 
+def n_rows(path: Path) -> int:
+    """How many rows the file at `path` says it has; 0 if it is damaged, which `read` then says."""
+    try:
+        return pq.read_metadata(path).num_rows
+    except Exception:  # as in `read`
+        return 0
+
+
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Writes any table as Parquet, atomically, with checksums: without them a flipped bit is another number."""
 

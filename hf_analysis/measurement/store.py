@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyarrow.parquet import read_metadata
 
 from hf_analysis.measurement.kept_tokens import COLUMNS
 from hf_analysis.measurement.request import Request
@@ -148,7 +147,7 @@ class Store:
     @property
     def n_rows(self) -> int:
         """How many rows all finished problems have."""
-        return sum(read_metadata(self._file("problems", problem)).num_rows for problem in self.problems)
+        return sum(rows.n_rows(self._file("problems", problem)) for problem in self.problems)
 
     def _tables(self, facts: list[dict[str, Any]]) -> Iterator[pd.DataFrame]:
         """The rows of every problem; what is known beside them is added to `facts`."""

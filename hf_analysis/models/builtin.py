@@ -21,7 +21,22 @@ def cache_directory() -> Path:
     """Where converted models are kept: COTLENS_CACHE, else cotlens in the user's cache."""
     if chosen := os.environ.get("COTLENS_CACHE"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cotlens"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cotlens"
+    except RuntimeError as error:  # no HOME, and a user without an entry, as in some containers
+        raise ValueError("there is no home directory to keep converted models in: set COTLENS_CACHE") from error
+
+
+def room_in_cache(name: str) -> Path:
+    """The directory `name` of the cache, made if it is not there; a ValueError says how to move the cache."""
+    directory = cache_directory() / name
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"the cache {directory} cannot be written ({error.strerror}): set COTLENS_CACHE to another directory"
+        ) from error
+    return directory
 
 
 def builtin_gguf() -> Path:
@@ -52,7 +67,7 @@ def builtin_directory() -> Path:
     if (target / "model.safetensors").is_file():
         return target
     source = builtin_gguf()
-    target.parent.mkdir(parents=True, exist_ok=True)
+    room_in_cache("")
     work = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
     try:
         _convert(source, work)

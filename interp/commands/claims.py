@@ -49,7 +49,10 @@ class Show:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a preset asks for: items, steps, memory, and time here and on a GPU. Nothing is fetched for it."""
+    """What a preset asks for: items, steps, memory, and time here and on a GPU. Nothing is fetched for it.
+
+    The largest item of every family of kinds is run, cut short, at the preset's own sizes: this takes minutes.
+    """
 
     ids: tyro.conf.Positional[tuple[str, ...]]
     """Claim ids, such as wen2024/fig2, or all."""

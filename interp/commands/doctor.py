@@ -127,7 +127,11 @@ def _places() -> Iterator[Finding]:
 
     from hf_analysis.models.builtin import cache_directory
 
-    yield Finding("note", "cache", f"{cache_directory()} (COTLENS_CACHE moves it), {_free(cache_directory())} free")
+    try:
+        cache = cache_directory()
+        yield Finding("note", "cache", f"{cache} (COTLENS_CACHE moves it), {_free(cache)} free")
+    except ValueError as error:
+        yield Finding("optional", "cache", str(error))
     yield Finding("note", "hub cache", f"{constants.HF_HUB_CACHE} (HF_HOME moves it)")
     data = os.environ.get("COTLENS_DATA")
     yield Finding("note", "own datasets", data or "none (COTLENS_DATA names a folder)")

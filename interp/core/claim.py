@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from interp.core.judgement import Judgement, conclude, filled, judge_parts
+from interp.core.judgement import Judgement, conclude, finding_of, judge_parts
 from interp.core.loops import Loop
 from interp.core.parts import Part
 from probes.base.plugins import is_rerun, load_plugins
@@ -151,13 +151,13 @@ class Claim:
         return str(self.scale.get(preset_name, Scale(kind, f"the sizes of the {preset_name}")))
 
     def shortfall(self, conclusion: str) -> str:
-        """What a claim that counts as reproduced, or partly so, leaves of its sentence undecided; empty: nothing."""
-        return self.falls_short if conclusion in ("reproduced", "partly reproduced") else ""
+        """What a conclusion, whichever way it went, leaves of the claim's sentence undecided; empty: nothing."""
+        return "" if conclusion == "undecided" else self.falls_short
 
     def judge(self, table: "pd.DataFrame", preset: Preset) -> Judgement:
         """One verdict for each part, and the conclusion; from rows alone."""
         verdicts = judge_parts(self.id, self.parts(preset), self.summary(table))
-        return Judgement(self.id, verdicts, conclude(verdicts), filled(self.finding, verdicts))
+        return Judgement(self.id, verdicts, conclude(verdicts), finding_of(self.finding, verdicts))
 
 
 CLAIMS: dict[str, Claim] = {}

@@ -157,6 +157,14 @@ class _Number(float):
         return super().__format__(specification) if specification else number(self)
 
 
+def finding_of(finding: str, verdicts: Sequence[Verdict]) -> str:
+    """The claim's finding, filled in; or, where no primary part could be judged, why."""
+    reasons = dict.fromkeys(v.note for v in verdicts if v.primary)
+    if any(v.outcome != "not testable here" for v in verdicts if v.primary):
+        return filled(finding, verdicts)
+    return f"Not judged: {'; '.join(reasons)}."
+
+
 def filled(finding: str, verdicts: Sequence[Verdict]) -> str:
     """The finding's sentence with its numbers; an unknown key lists the known ones."""
     known = {v.key: _Filled(v) for v in verdicts}

@@ -31,7 +31,17 @@ SHARED = (
     *("probes", "toy_models", "hf_analysis", "interp/statistics"),
     *(
         f"interp/core/{name}.py"
-        for name in ("claim", "contrast", "judgement", "judging", "parts", "problem_runs", "trace_runs", "verdict")
+        for name in (
+            "claim",
+            "contrast",
+            "judgement",
+            "judging",
+            "parts",
+            "probe_rows",
+            "problem_runs",
+            "trace_runs",
+            "verdict",
+        )
     ),
 )
 """Code that every measurement and every judge rests on, besides the modules of its own paper."""

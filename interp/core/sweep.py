@@ -6,8 +6,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
-from pyarrow import ArrowInvalid
-from pyarrow.parquet import read_metadata
 
 from interp.console import span
 from interp.core import reproduce
@@ -88,18 +86,10 @@ def run_claim(
 def _table(claim: Claim, files: Sequence[Path]) -> pd.DataFrame:
     """All rows; of more than memory would hold, those that parts and figures read. The items keep the others."""
     tables = (rows.read(file) for file in files)
-    if sum(map(_n_rows, files)) <= LARGE:
+    if sum(map(rows.n_rows, files)) <= LARGE:
         return rows.concat(tables)
     kept = rows.concat(map(claim.published, tables))  # of each item perhaps more than of all, such as its own maximum
     return claim.published(kept).reset_index(drop=True)
-
-
-def _n_rows(file: Path) -> int:
-    """How many rows a file has; 0 if it is damaged, which `rows.read` then says."""
-    try:
-        return read_metadata(file).num_rows
-    except (ArrowInvalid, OSError):
-        return 0
 
 
 def seeded(preset: Preset, seeds: int | None, first: int | None = None) -> Preset:

@@ -44,11 +44,14 @@ IN_SHORT: tuple[Told, ...] = (
             "permuted_published": "refuted",
             "sentence": "refuted",
             "permuted_sentence": "supported",
+            "prose": "supported",
         },
         "**In text:** as published, a small pretrained model's attention is sparser on GSM8K with CoT than without "
         "({published.estimate:.3f} of normalised entropy). So it is in a copy with permuted weights "
-        "({permuted_published.estimate:.3f}). Over a closing sentence that both texts share it is not "
-        "({sentence.estimate:+.3f}; with permuted weights {permuted_sentence.estimate:+.3f}).",
+        "({permuted_published.estimate:.3f}). Over a closing sentence that both texts share, which a longer text "
+        "precedes with CoT, it is not ({sentence.estimate:+.3f}; with permuted weights "
+        "{permuted_sentence.estimate:+.3f}); compared with a story of equal length before that sentence it is, a "
+        "little ({prose.estimate:+.3f}).",
     ),
     (
         "wen2024/fig6-finetune",
@@ -59,6 +62,7 @@ IN_SHORT: tuple[Told, ...] = (
     (
         "wen2024/causal-sparsity",
         {
+            "uniform_learns": "refuted",
             "dense_learns": "supported",
             "pressed_dense": "supported",
             "direct_dense": "supported",
@@ -66,11 +70,13 @@ IN_SHORT: tuple[Told, ...] = (
             "direct_sparse": "refuted",
             "given_cot": "supported",
         },
-        "**As a cause:** in toy models low entropy was neither needed nor enough. With a loss that rewards wide "
-        "attention {dense_learns.estimate:.0%} of {dense_learns.n} seeds learn with CoT, at {pressed_dense:10^} "
-        "times the samples, and {direct_dense.estimate:.0%} without; rewarded with the same weight for narrow "
-        "attention {sparse_learns.estimate:.0%} and {direct_sparse.estimate:.0%} do within the budget. With "
-        "attention fixed on the right bits they need {given_cot:10^} times the samples with CoT.",
+        "**As a cause:** in toy models low entropy was neither needed nor enough. With CoT (six bits, 300,000 "
+        "samples) {uniform_learns.estimate:.0%} of {uniform_learns.n} seeds learn if attention is held uniform, but "
+        "{dense_learns.estimate:.0%} with a loss that rewards wide attention, at {pressed_dense:10^} times the "
+        "samples of free attention; {sparse_learns.estimate:.0%} rewarded as strongly for narrow attention, whose "
+        "entropy ends at 0; and with attention fixed on the right bits {given_cot:10^} times the samples are enough. "
+        "Without CoT (two bits, a million samples) {direct_dense.estimate:.0%} learn rewarded for wide attention, "
+        "{direct_sparse.estimate:.0%} for narrow.",
     ),
 )
 """What was found of the question that began it; a sentence is left out where an outcome differs."""
@@ -109,9 +115,10 @@ HEADLINES: tuple[Told, ...] = (
     (
         "wang2025/cot-vs-curriculum",
         {"alone": "supported", "saves_mixture": "supported", "saves_stagewise": "supported"},
-        "**Written hops teach faster than easier ones.** From answers alone a small decoder stays at chance in "
-        "{alone.estimate:.0%} of {alone.n} seeds; training on easier hops takes {saves_mixture:10^} times (mixed) "
-        "and {saves_stagewise:10^} times (in stages) the sequences of CoT, or more.",
+        "**From answers alone k hops are not learned.** A small decoder stays at chance in {alone.estimate:.0%} of "
+        "{alone.n} seeds. (Beside the conclusion, as architecture and schedule differ too: training on easier hops "
+        "takes {saves_mixture:10^} times (mixed) and {saves_stagewise:10^} times (in stages) the sequences of CoT, "
+        "or more.)",
     ),
 )
 """Claims that the top README tells of, whichever way they went: by these sentences, or, where an outcome differs, in

@@ -30,6 +30,7 @@ LESS = (
     "conclusion is about a part of it; the claim's page says what is missing."
 )
 
+IN_OUR_WORDS = "(The claim in our words; for the paper's, see *where* beside each part.)"
 OURS = "The experiment is ours"
 """How `Claim.falls_short` begins where the paper has no experiment for the sentence."""
 
@@ -46,6 +47,8 @@ def claim_page(claim: Claim, found: "Published", as_list: bool = False) -> str:
         f"# {claim.id}: {judgement.conclusion}",
         "",
         f"> {claim.sentence}",
+        ">",
+        f"> {IN_OUR_WORDS}",
         "",
         f"**{judgement.finding}**",
         "",

@@ -22,9 +22,10 @@ def crossed_mean(
     """The mean over problems and runs, with a two-sided t interval for new problems and new runs; n counts problems.
 
     The variance of the mean is var(a)/P + var(b)/R + var(e)/(PR), and the mean squares of rows and columns of the
-    table estimate P R var(mean) + var(e) by their sum: slightly conservative. The degrees of freedom of the sum are
-    Satterthwaite's, between min(P, R) - 1 and P + R - 2. With `clusters`, a label for each problem, the interval is
-    for new clusters, which n then counts: the variance between problems is the jackknife's over clusters.
+    table estimate P R var(mean) + var(e) by their sum. The degrees of freedom of the sum are Satterthwaite's, between
+    min(P, R) - 1 and P + R - 2, and are estimated too: at 95% it covers 0.93 to 0.95 with three runs, and 0.88 to
+    0.91 with two, in simulations. With `clusters`, a label for each problem, the interval is for new clusters, which
+    n then counts: the variance between problems is the jackknife's over clusters.
     """
     data = checked(values, "crossed_mean", at_least=2)
     check_level(level)

@@ -7,6 +7,9 @@ from scipy.special import ndtr, stdtrit
 from interp.statistics.interval import Interval, Number, check_level, checked
 from interp.statistics.means import Rng, central_range
 
+RUNS = 4
+"""The fewest runs at each x."""
+
 
 def departure_from_line(
     x: Real[np.ndarray, "run"],
@@ -22,16 +25,16 @@ def departure_from_line(
     joins its ends; medians, because a rare run that takes several times as long bends a curve of means. Growth as x^2
     over a range of 1 to 5 gives -0.31, as sqrt(x) +0.07. The interval is a bootstrap of runs within each x (n - 1 of
     n runs drawn, as in `growth_comparison`), with percentiles at the t quantile's tail. At least three values of x
-    with two runs each.
+    with four runs each: with two or three the median of a resample takes too few values for it to cover what it says.
     """
     check_level(level)
-    sizes, values = checked(x, "departure_from_line", 6), checked(y, "departure_from_line", 6)
+    sizes, values = checked(x, "departure_from_line", 3 * RUNS), checked(y, "departure_from_line", 3 * RUNS)
     if len(sizes) != len(values) or (values <= 0).any():
         raise ValueError("departure_from_line: expected one positive y for each x")
     distinct, place, counts = np.unique(sizes, return_inverse=True, return_counts=True)
-    if len(distinct) < 3 or counts.min() < 2:
+    if len(distinct) < 3 or counts.min() < RUNS:
         raise ValueError(
-            f"departure_from_line: {len(distinct)} values of x with at least {counts.min()} runs; expected 3 with 2"
+            f"departure_from_line: {len(distinct)} values of x with {counts.min()} runs each; expected 3 with {RUNS}"
         )
     generator = np.random.default_rng(rng)
     groups = [values[place == size] for size in range(len(distinct))]

@@ -340,6 +340,25 @@ def test_what_an_interrupt_breaks_on_its_way_is_an_interrupt(broken, monkeypatch
     assert capsys.readouterr().err == f"cotlens: interrupted{remedy}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("run wen2024/fig2", "; the same command with --resume goes on"),
+        ("plan wen2024/fig2", "; the same command begins again: without --record nothing is kept"),
+        ("plan wen2024/fig2 --record results", "; the same command with --resume goes on"),
+        ("plan wen2024/fig2 --record=results", "; the same command with --resume goes on"),
+        ("severity", ""),
+    ],
+)
+def test_resume_is_offered_where_something_is_kept(monkeypatch, capsys, words, remedy):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("interp.commands.claims.main", interrupted)
+    assert main(["claims", *words.split()]) == 130
+    assert capsys.readouterr().err == f"cotlens: interrupted{remedy}\n"
+
+
 def test_a_second_interrupt_leaves_the_first_to_its_cleaning_up(monkeypatch):
     before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, signal.default_int_handler)

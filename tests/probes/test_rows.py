@@ -140,10 +140,12 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):
     expected.attrs = {"passages": ["Tom has 3 apples and buys 4 more. " * 40]}
     rows.write(path, expected)
     data, places = path.read_bytes(), random.Random(0)
+    assert rows.n_rows(path) == len(expected)
     for _ in range(1000):
         changed = bytearray(data)
         changed[places.randrange(len(data))] ^= 1 << places.randrange(8)
         path.write_bytes(changed)
+        assert rows.n_rows(path) >= 0, "what is damaged is said by who reads it"
         try:
             found = rows.read(path)
         except ValueError as error:

@@ -119,9 +119,9 @@ register(
             f"{PAPERS_RUNS}{OUR_RUNS}{TOO_SMALL}"
         ),
         falls_short=(
-            "The paper says it of models at large, calls it plausible and shows no experiment. One layer, one group, "
-            "learned and sinusoidal absolute positions; rotary and relative ones were not tried. That retrieval by "
-            "place is what hinders is judged by parts of ours."
+            "The experiment is ours: the paper says it of models at large, calls it plausible and shows none. One "
+            "layer, one group, learned and sinusoidal absolute positions; rotary and relative ones were not tried. "
+            "That retrieval by place is what hinders is judged by parts of ours."
         ),
         clarity=(
             "What a position beyond those of training is decides much, and the paper does not say: vectors that were "

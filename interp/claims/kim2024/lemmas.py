@@ -188,6 +188,11 @@ register(
             "size, and at {lemma8.estimate:.0%} of {lemma8.n} sizes (Lemma 8); beyond its leading term the first "
             "gradient scaled as d to the power {leading} in units of 1/d^2, where the proof has at most -1/16."
         ),
+        falls_short=(
+            "The lemmas are for all weights; a seed has random and sparse ones. But for Lemma 9 every quantity "
+            "stays below a third of its bound, so that an error in a constant would not show. More than nine "
+            "seeds in ten is all that 60 of them can show of 'with probability 1'."
+        ),
         deviations=(
             "Weights are random, N(0, s^2) for several s, and sparse (every node reads its two children, so "
             "unequally that phi is steepest where they differ), where Lemmas 4 and 6 say all. Lemma 9 is taken at p "

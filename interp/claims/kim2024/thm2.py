@@ -175,6 +175,11 @@ register(
             "bound in {oracle.estimate:.0%}, where exact gradients got below it in {exact.estimate:.0%}; with k = d, "
             "where the statement's |P| is 1, {whole.estimate:.0%} of seeds learned all the same."
         ),
+        falls_short=(
+            "Three small models at d of at most 12 stand for every model; the theorem's own oracle is run on two of "
+            "them at one size, with at most 100 queries. A bound that is proved for all weights can only be violated "
+            "by an error, here or there."
+        ),
         deviations=(
             "The theorem is about every model; three small ones stand for it (the theory model with a chain of its "
             "own of seven nodes, a perceptron of eight neurons, a one-layer transformer of width eight), and one "

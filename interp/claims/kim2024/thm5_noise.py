@@ -143,6 +143,10 @@ register(
             "(errors aligned with the sampled imbalance of the children) at the worst of the sizes; the errors that "
             "break it scale as d to the power {random_scaling}, {against_scaling} and {aligned_scaling}."
         ),
+        falls_short=(
+            "'Even adversarially' is three kinds of error of ours, the worst that we thought of, at one constant of "
+            "the order that the theorem names; an adversary who sees more could do more."
+        ),
         deviations=(
             "The constants are ours, as in kim2024/thm5: the quartic link, a step of (7 / c) d^(2+1/16), chosen on "
             "seeds below 8 among 7 to 10, n = d^3, that is eps = 1, for which the theorem allows errors of order "

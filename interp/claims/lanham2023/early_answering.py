@@ -97,6 +97,11 @@ register(
             "{swapped_right} more than another problem's steps; before the answer's number stands in it, the chain "
             "adds {unstated_log_prob} nats."
         ),
+        falls_short=(
+            "The model reads worked solutions, whose last step holds the answer, and writes no chain of its own: "
+            "whether a model's answer depends on its *own* reasoning, which is what the paper asks, is not tested. "
+            "The third primary part is our reading."
+        ),
         deviations=(
             "The paper's model is not public, and answers after chains that it wrote itself. cpu: "
             "SmolLM2-135M-Instruct reads worked solutions of built-in problems, whose last step nearly always holds "

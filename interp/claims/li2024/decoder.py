@@ -253,6 +253,10 @@ register(
             "examples of its pattern and step. All of this needs "
             "decoders that make hardly any error on examples without errors."
         ),
+        falls_short=(
+            "The experiment is ours: the paper's statements are about one trained attention matrix with fixed "
+            "values, and it trains no decoder."
+        ),
         deviations=(
             "The paper's model has one trained matrix, fixed values and no MLP; all else here is a standard "
             "decoder's. alpha = 0.4 in training, alpha' = 0.8 and as many examples in testing. A decoder of tokens "

@@ -177,6 +177,7 @@ register(
             "with that of an ideal vote on the same prompts, which counts the labels of the examples that start at "
             "the query's pattern; judged are the cells with 20 examples or more, and the exponents."
         ),
+        falls_short=("What is 'required' is read at one error, 0.05, and with at most 453 examples."),
         deviations=(
             "The base is alpha' = 0.8, tau_o = 0.5 and rho_o = 0.5 instead of 0.8, because rho_o = 0.8 does not "
             "exist below tau_o = 0.36 (nine wrong patterns cannot hold the errors). Along the panels all errors are "

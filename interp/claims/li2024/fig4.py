@@ -239,6 +239,10 @@ register(
             "it holds by its improvement; CoT in both cases with the most examples. In every cell ICL is compared "
             "with an ideal vote on the same prompts."
         ),
+        falls_short=(
+            "'Irrespective of the number of examples' is shown up to 160 of them; tau_o and rho_o are the "
+            "paper's, the matrices A_k that they go with are ours."
+        ),
         deviations=(
             "The paper gives tau_o = 0.4 and rho_o = 0.1 but not the matrices A_k; ours have one rival, the same "
             "offset in every step. At this pair ICL would need some 1600 examples to be right: that it can be is "

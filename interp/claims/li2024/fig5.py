@@ -255,6 +255,11 @@ register(
             "further after the first stage. As a reading of ours: whether at least half of the rise of its share in "
             "the attention on the query's step, above uniform attention, comes then."
         ),
+        falls_short=(
+            "The two stages overlap: that patterns are told apart mostly in the second is refuted, and does not "
+            "decide (see below). What decides is that attention ends where it should, leaves other steps before "
+            "other patterns, and still rises after that."
+        ),
         deviations=(
             "The paper gives the sizes (d = 30, M = 20, M' = 10, K = 3, alpha = 0.4; testing prompts with alpha' = "
             "0.8, tau = 0.5, rho = 0.8 and noise 0.2), not the training; ours is SGD on batches of 20 prompts of 20 "

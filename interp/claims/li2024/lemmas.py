@@ -257,6 +257,10 @@ register(
             "ours the inequalities are judged too with stages that meet where the attention on other steps falls "
             f"below {EPSILON:g}, which Lemma F.6 says of T_1."
         ),
+        falls_short=(
+            "Orders without constants are judged with a constant of 1, and 'up to the order of T_1' as up to T_1: of "
+            "what fails, (31) and (33) would hold up to a fifth of it."
+        ),
         deviations=(
             "The paper has no such experiment. The lemmas are about any column of a prompt; here it is the mean over "
             "columns of a kind, outputs being averaged over since tasks change from prompt to prompt. (37) and (39) "

@@ -205,6 +205,10 @@ register(
             "what lets all M queries of a task be right with probability 0.95; growth is the slope over log log M, "
             "by seed. As a control the former is compared with that of an ideal vote on the same prompts."
         ),
+        falls_short=(
+            "An upper bound: growth slower than log M, or none, agrees with it, and of independent votes less than "
+            "log M was to be expected."
+        ),
         deviations=(
             "The paper does not vary M in testing. As many patterns in testing as in training, d = M + 10: M of the "
             "failure probability M^-C (61) and M' of the maximum over testing patterns (64) grow together here, and "

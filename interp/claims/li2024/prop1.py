@@ -281,6 +281,10 @@ register(
             "span of the training patterns are tried too. Along the training, attention elsewhere is compared with "
             "the loss."
         ),
+        falls_short=(
+            "One epsilon for attention and loss, as Proposition 1 and Theorem 1 have it, is refuted, and does not "
+            "decide (see below); what decides is attention and output at the end of training."
+        ),
         deviations=(
             "The paper gives no numbers for Proposition 1. d = 40 instead of 30, so that patterns outside the span "
             "fit; for these alpha' = 0.4, as in training. The model is trained with steps of 10 for 800 updates; "

@@ -255,6 +255,10 @@ register(
             "and 4 over alpha of them, at three alphas, it is judged whether the loss gets below "
             f"{LEARNED:g} with the most, and how the number with which it ends below {SHORT:g} grows."
         ),
+        falls_short=(
+            "The powers are of orders without constants, read at one loss; that T is linear in 1/alpha is our "
+            "reading of 'linear', a straight line with any intercept."
+        ),
         deviations=(
             "The paper has no such experiment. alpha is varied at M = 30, so that it is well above 1/M, the chance "
             "of a label at another step; the theorem's proof needs M of the order of K^4 / alpha. Batches have M "

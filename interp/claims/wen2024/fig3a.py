@@ -21,6 +21,7 @@ from interp.core.claim import Claim, Scale, World, register
 from interp.core.judging import UNBOUNDED, share_of, typical_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval, departure_from_line
+from interp.statistics.linearity import RUNS
 from probes.rows import concat
 
 if TYPE_CHECKING:
@@ -132,8 +133,8 @@ def solutions(rows: pd.DataFrame) -> pd.DataFrame:
 def departure(runs: pd.DataFrame, level: float, *, until: str) -> Interval | NotMeasurable:
     """The departure of the medians from a straight line, unless a budget may have cut one of them."""
     counts = runs["k"].value_counts()
-    if len(counts) < 3 or counts.min() < 2:
-        return NotMeasurable(f"{len(counts)} sizes with {counts.min()} runs or more; a bend takes 3 with 2")
+    if len(counts) < 3 or counts.min() < RUNS:
+        return NotMeasurable(f"{len(counts)} sizes with {counts.min()} runs or more; a bend takes 3 with {RUNS}")
     if (cut := _cut(runs)).max() > FEW:
         return NotMeasurable(f"at k={cut.idxmax()} {cut.max():.0%} of the runs ran out of budget")
     return departure_from_line(runs["k"].to_numpy(float), runs[until].to_numpy(float), level=level, rng=0)

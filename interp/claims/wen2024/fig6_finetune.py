@@ -161,6 +161,12 @@ register(
             "entropy by {published} over CoT text as published, and by {alone} over the same closing sentence: "
             "{over_no_cot} beyond fine-tuning on the answers without CoT, {over_prose} beyond fine-tuning on prose."
         ),
+        falls_short=(
+            "16,384 tokens stand for a training on mathematics of many billions. At a quarter of them the "
+            "published number had not moved; at 16,384 it had fallen by less than we count, and after prose or "
+            "bare answers by more: what fails here is that CoT text does more than other text at this dose, not "
+            "that more of it would lower entropy."
+        ),
         deviations=(
             "The paper compares two published checkpoints, Qwen2-Math-7B and Qwen2-7B, which differ in far more than "
             "CoT data; every preset fine-tunes one base itself, with LoRA adapters on every linear layer in place of "

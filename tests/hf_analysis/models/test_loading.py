@@ -26,6 +26,18 @@ def directory(tmp_path_factory, tokenizer):
     return path
 
 
+def test_a_cache_that_cannot_be_is_one_line_with_the_remedy(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("COTLENS_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ValueError, match=r"cannot be written .*: set COTLENS_CACHE to another directory"):
+        builtin_model.builtin_directory()
+    for name in ("COTLENS_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])  # as in a container with a user of any number
+    with pytest.raises(ValueError, match=r"no home directory .*: set COTLENS_CACHE"):
+        builtin_model.builtin_directory()
+
+
 def test_a_directory_is_loaded_as_it_was_saved(directory, tokenizer):
     model = load_model(str(directory), device="cpu", offline=True)
     original = build("qwen2")

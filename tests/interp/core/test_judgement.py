@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interp.core.judgement import ALPHA, Judgement, conclude, filled, judge_parts
+from interp.core.judgement import ALPHA, Judgement, conclude, filled, finding_of, judge_parts
 from interp.core.judging import SHARE, growth_exponent, mean_over, share_of
 from interp.core.parts import NotMeasurable, Part, check_parts
 from interp.core.verdict import Verdict, verdict_table
@@ -187,6 +187,15 @@ def test_a_finding_takes_its_numbers_from_the_estimates():
     assert filled("{gain:10^} times, {lost:2^} times", verdicts) == "1.7 [1.52, 1.98] times, 2 [1.85, 2.16] times"
     with pytest.raises(ValueError, match="the parts are gain, lost"):
         filled("{gane}", verdicts)
+
+
+def test_a_claim_that_cannot_be_judged_says_why_and_no_numbers():
+    learned = part("learned", value=-1.0, role="precondition", primary=False)
+    beside = part("beside", role="ours", primary=False)
+    unjudged = judge_parts("x2020/fig1", [part("a", needs=("learned",)), learned, beside], TABLE)
+    assert finding_of("{a}, {beside}", unjudged) == "Not judged: the precondition 'part learned' is refuted."
+    half = judge_parts("x2020/fig1", [part("a", needs=("learned",)), part("b"), learned], TABLE)
+    assert finding_of("{a}, {b.estimate:.0f}", half) == "no estimate, 1"
 
 
 def test_records_survive_json_with_open_ends():

@@ -54,6 +54,14 @@ def test_it_covers_the_true_mean_where_problems_alone_would_not(problem, run, no
     assert covered >= 0.93  # the Monte Carlo error is 0.007
 
 
+@pytest.mark.parametrize("run", [0.2, 1.0])
+def test_with_two_runs_it_covers_as_little_as_it_says(run):
+    rng = np.random.default_rng(3)
+    found = [crossed_mean(sampled(rng, 100, 2, 1, run, 0.3)) for _ in range(2000)]
+    covered = np.mean([interval.low <= 0 <= interval.high for interval in found])
+    assert 0.86 <= covered <= 0.93
+
+
 def test_values_that_agree_have_no_width():
     found = crossed_mean(np.full((4, 3), 0.5))
     assert (found.low, found.value, found.high) == (0.5, 0.5, 0.5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from interp.statistics import departure_from_line
+from interp.statistics.linearity import RUNS
 
 X = np.repeat(np.array([20.0, 40.0, 60.0, 80.0, 100.0]), 6)
 
@@ -19,19 +20,21 @@ def test_a_square_hangs_below_its_chord_by_the_closed_form():
     assert departure_from_line(X, np.sqrt(X), rng=0, n_resamples=100).value > 0.05
 
 
-@pytest.mark.parametrize("intercept", [0.0, 12.0, 30.0])
-def test_the_interval_covers_a_line_with_any_intercept(intercept):
+@pytest.mark.parametrize(
+    ("intercept", "x"), [(0.0, X), (12.0, X), (30.0, X), (0.0, np.repeat([20.0, 60.0, 100.0], RUNS))]
+)
+def test_the_interval_covers_a_line_with_any_intercept(intercept, x):
     generator = np.random.default_rng(0)
     n, missed = 300, 0
     for _ in range(n):
-        y = (intercept * 20 + X) * np.exp(generator.normal(0, 0.15, len(X)))
-        found = departure_from_line(X, y, rng=0, n_resamples=199)
+        y = (intercept * 20 + x) * np.exp(generator.normal(0, 0.15, len(x)))
+        found = departure_from_line(x, y, rng=0, n_resamples=199)
         missed += not found.low <= 0 <= found.high
     assert missed / n < 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
 
 
 def test_too_few_runs_and_values_that_are_not_positive_are_refused():
-    with pytest.raises(ValueError, match="expected 3 with 2"):
-        departure_from_line(np.repeat([1.0, 2.0], 3), np.ones(6), rng=0)
+    with pytest.raises(ValueError, match="expected 3 with 4"):
+        departure_from_line(np.repeat([1.0, 2.0, 3.0, 4.0], 3), np.ones(12), rng=0)
     with pytest.raises(ValueError, match="positive"):
         departure_from_line(X, X - 20, rng=0)
