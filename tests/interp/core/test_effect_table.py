@@ -2,6 +2,7 @@
 
 import io
 import re
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -14,10 +15,12 @@ CONDITIONS = ("cot", "no_cot", "cot_clean", "shuffled_tokens", "filler")
 
 
 def made(first: str, second: str, metric: str = "min", scope: str = "all", estimate: float = -0.03125) -> Effect:
-    numbers = {"estimate": estimate, "low": estimate - 0.004, "high": estimate + 0.004, "level": 0.95}
-    counted = {"n": 24, "unit": "problems", "problems": 24, "method": "t", "first_mean": 0.5, "second_mean": 0.5}
-    shares = {"heads_lower": None, "heads_higher": None}
-    return Effect(metric, scope, first, second, quantity="q", **numbers, **counted, **shares)
+    told: dict[str, Any] = {
+        "estimate": estimate, "low": estimate - 0.004, "high": estimate + 0.004, "level": 0.95, "n": 24,
+        "unit": "problems", "problems": 24, "method": "t", "first_mean": 0.5, "second_mean": 0.5,
+        "heads_lower": None, "heads_higher": None,
+    }  # fmt: skip
+    return Effect(metric, scope, first, second, quantity="q", **told)
 
 
 ALL = [

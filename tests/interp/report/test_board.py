@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def drawn(call: str, **values) -> str:
 def at_preset(run: Run, name: str, **changed) -> Run:
     """The run as if it had had the numbers of its claim's preset `name`, but for those `changed`."""
     assert run.judged is not None
-    numbers = json.loads(json.dumps(asdict(run.judged.claim.preset(name)))) | changed
+    preset: Any = run.judged.claim.preset(name)
+    numbers = json.loads(json.dumps(asdict(preset))) | changed
     judged = replace(run.judged, record=replace(run.judged.record, preset=name))
     return replace(run, config={"claim": run.judged.claim.id, "preset": name, **numbers}, judged=judged)
 
