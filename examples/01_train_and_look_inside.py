@@ -4,7 +4,7 @@ from probes import dependency_mass, without_self
 from toy_models import DecoderConfig, Parity, TrainConfig, attention_patterns, train
 
 task = Parity(n=12, k=2)  # two secret bits of twelve; the chain writes a running parity after each
-result = train(task, DecoderConfig(d_model=64), TrainConfig(lr=3e-3, budget=60_000, n_validation=128, n_test=128))
+result = train(task, DecoderConfig(), TrainConfig(batch_size=128, budget=150_000, n_validation=512, n_test=512))
 print(f"{result.samples:,} samples, test accuracy {result.test_accuracy:.3f}")
 
 (pattern,) = attention_patterns(result.model, result.test.inputs)  # one layer: [batch, head, query, key]

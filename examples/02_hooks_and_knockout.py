@@ -7,7 +7,7 @@ from probes.hooked.causal import random_keys, without_keys
 from toy_models import DecoderConfig, Parity, TrainConfig, train
 
 task = Parity(n=12, k=2)
-result = train(task, DecoderConfig(d_model=64), TrainConfig(lr=3e-3, budget=60_000, n_validation=128, n_test=256))
+result = train(task, DecoderConfig(), TrainConfig(batch_size=128, budget=150_000, n_validation=512, n_test=512))
 model, batch = result.model, result.test
 needed = without_self(task.dependencies(batch))
 seen = torch.ones(task.n_ctx, task.n_ctx, dtype=torch.bool).tril()

@@ -5,8 +5,8 @@ import numpy as np
 from probes import linear_probe
 from toy_models import DecoderConfig, Parity, TrainConfig, hooked_decoder, train
 
-task, config = Parity(n=12, k=2), DecoderConfig(d_model=64)
-result = train(task, config, TrainConfig(lr=3e-3, budget=60_000, n_validation=128, n_test=512))
+task, config = Parity(n=12, k=2), DecoderConfig()
+result = train(task, config, TrainConfig(batch_size=128, budget=150_000, n_validation=512, n_test=512))
 fresh = hooked_decoder(config, task.d_vocab, task.n_ctx, seed=1)  # the same architecture, untrained
 inputs, last = result.test.inputs, int(result.test.supervised[-1])
 labels = result.test.answers[:, -1].numpy()  # the parity, which the last step computes

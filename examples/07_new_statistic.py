@@ -12,5 +12,5 @@ def used_share(entropy, n_visible):
 
 model = load_model("builtin")
 found = record(model, model.encode("Two plus two is four."), statistics=["used_share", "normalised_entropy"])
-print(found.to_pandas().tail(3))
+print(found.to_pandas()[["token", "layer", "head", "used_share", "normalised_entropy"]].tail(3))
 print("On the command line: cotlens entropy --metrics used_share_min used_share_mean, once it is a plug-in.")

@@ -10,6 +10,7 @@ import logging
 import re
 import runpy
 import sys
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ from urllib.parse import unquote
 import pytest
 
 import hf_analysis
+import toy_models
 from hf_analysis.models import loading
 from interp.cli import COMMANDS, main
 from interp.site import printed
@@ -41,6 +43,40 @@ COMMANDED = {tuple(words): (page, line) for page in (*PAGES, *PUBLISHED) for lin
 READERS = ("polars", "duckdb")
 """Which a page shows and CoTLens does not need; `make` installs them for the tests."""
 name = lambda page: str(page.relative_to(ROOT))  # noqa: E731
+
+
+def numbers(line: str) -> list[float]:
+    """The numbers with a decimal point in a line, in order."""
+    return list(map(float, re.findall(r"\d+\.\d+", line)))
+
+
+def train_and_look_inside(said: list[str]) -> None:
+    """All answers are right, and each step attends to its secret bit."""
+    first, *steps = said
+    assert numbers(first) == [1]
+    assert len(steps) == 2
+    assert all(secret > 3 * uniform for secret, uniform in map(numbers, steps))
+
+
+def hooks_and_knockout(said: list[str]) -> None:
+    """Without the keys that they need steps are guessed; without others they are not."""
+    intact, needed, others = map(numbers, said)
+    assert intact == [1, 1]
+    assert max(needed) < 0.65
+    assert min(others) > 0.85
+
+
+def linear_probe(said: list[str]) -> None:
+    """The parity is decodable behind the attention, beyond what the control task and an untrained model are."""
+    before, *behind = (numbers(line.partition(": ")[2]) for line in said)
+    assert before[0] < 0.6
+    assert all(
+        min(accuracy - control, accuracy - untrained) > 0.15 for accuracy, _, _, control, untrained, _ in behind
+    )
+
+
+TOLD = (train_and_look_inside, hooks_and_knockout, linear_probe)
+"""What the examples with a toy model are to show, by the names of their files."""
 
 
 class Read(Exception):
@@ -187,7 +223,21 @@ def test_there_are_ten_examples_and_all_are_in_the_list():
 def test_an_example_runs_and_says_something(path, capsys):
     assert len(path.read_text(encoding="utf-8").splitlines()) < LONGEST
     runpy.run_path(str(path), run_name="__main__")
-    assert capsys.readouterr().out.strip()
+    said = capsys.readouterr().out
+    assert said.strip()
+    assert " ... " not in said, "pandas has left out columns that it is about"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("told", TOLD, ids=lambda told: told.__name__)
+def test_the_toy_models_of_the_examples_have_learned_what_is_shown_of_them(told, seed, monkeypatch, capsys):
+    from toy_models import train
+
+    seeded = lambda task, model, config: train(task, model, replace(config, seed=seed))  # noqa: E731
+    monkeypatch.setattr(toy_models, "train", seeded)
+    (path,) = (path for path in EXAMPLES if path.stem[3:] == told.__name__)
+    runpy.run_path(str(path), run_name="__main__")
+    told(capsys.readouterr().out.splitlines())
 
 
 @pytest.fixture(scope="module")
