@@ -4,12 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from interp.core.claim import load_claims
 from interp.core.plan import recorded
 from interp.core.published import all_published, claim_of, differences, judged_again, preset_with
 from interp.core.severity import read_severity
 from interp.cost.estimate import Estimate, outline
+from interp.figures.style import STYLE, new_figure
 from interp.report.ledger_card import BY_HAND, HEADLINES, IN_SHORT, dataset_card, headlines, in_short, with_findings
 from interp.report.ledger_pages import claim_page, is_ours, paper_lines
 from tests.tiers import slow_but
@@ -31,6 +33,29 @@ def published(request):
     return request.param
 
 
+def cut_labels(figure: Figure) -> list[str]:
+    """Titles and labels of axes within half a percent of the figure's edge, where other rows would cut them."""
+    figure.dpi = STYLE["savefig.dpi"]
+    figure.draw_without_rendering()
+    sides = [(label, 0) for axes in figure.axes for label in (axes.title, axes.xaxis.label)]
+    sides += [(axes.yaxis.label, 1) for axes in figure.axes]
+    cut = []
+    for label, side in sides:
+        (low, high), most = label.get_window_extent().get_points()[:, side], figure.bbox.max[side]
+        if label.get_text() and not (0.005 * most <= low and high <= 0.995 * most):
+            cut.append(label.get_text())
+    return cut
+
+
+def test_a_label_beyond_the_edge_is_found():
+    figure = new_figure(2.0, 2.0)
+    axes = figure.subplots()
+    axes.set_xlabel("short")
+    assert cut_labels(figure) == []
+    axes.set_xlabel("far too long for so small a figure, on one line")
+    assert cut_labels(figure) == [axes.get_xlabel()]
+
+
 @slow_but_one_of_each_paper
 def test_the_rows_give_the_published_judgement(published):
     again = judged_again(claim_of(published), published, RESULTS)
@@ -50,7 +75,10 @@ def test_a_run_has_as_many_seeds_as_its_judge_was_simulated_with(published):
 def test_the_rows_give_the_published_figures(published):
     claim = claim_of(published)
     drawn = {file.stem for file in (published.directory / "figures").iterdir()}
-    assert claim.figures(published.rows()).keys() == drawn
+    figures = claim.figures(published.rows())
+    assert figures.keys() == drawn
+    for name, figure in figures.items():
+        assert cut_labels(figure) == [], f"{name}: write them in two lines"
 
 
 def test_the_page_is_that_of_the_published_result(published):

@@ -40,7 +40,7 @@ def controls(found: Mapping[str, Contrast]) -> Figure:
     )
     lines = sum(len(keys) + 1 for _, keys in groups if keys)
     with styled():
-        figure = new_figure(7.6, 0.3 * lines + 1.1)
+        figure = new_figure(7.6, 0.3 * lines + 1.25)
         axes = figure.subplots()
         axes.axvspan(-SMALLEST, SMALLEST, color="0.92", zorder=0, label=f"less than {SMALLEST:g}: too small to count")
         axes.axvline(0, color="0.3", linewidth=0.8)
@@ -51,7 +51,7 @@ def controls(found: Mapping[str, Contrast]) -> Figure:
         axes.set_ylim(len(labels) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("difference of normalised entropy, 95% intervals (left: sparser with CoT)")
+        axes.set_xlabel("difference of normalised entropy, 95% intervals\n(left: sparser with CoT)")
         axes.legend(loc="best", fontsize=7)
     return figure
 
