@@ -17,7 +17,10 @@ NO_CONVERSION = "DISABLE_SAFETENSORS_CONVERSION"
 
 @contextmanager
 def asked_politely(offline: bool) -> Iterator[None]:
-    """Within, the hub is asked for files only; if `offline`, for nothing at all, whatever a library would look up."""
+    """Within, the hub is asked for files only; if `offline`, for nothing at all, whatever a library would look up.
+
+    What fails for good is told by `refusal` in one line; the warnings about every try before that are left out.
+    """
     import huggingface_hub.constants
 
     switches: list[Any] = [vars(huggingface_hub.constants)]
@@ -25,9 +28,23 @@ def asked_politely(offline: bool) -> Iterator[None]:
         switches.append(vars(sys.modules["datasets"].config))  # which copied the switch when it was imported
     with ExitStack() as stack:
         stack.enter_context(_held(os.environ, NO_CONVERSION, "1"))
+        stack.enter_context(_errors_only())
         for switch in switches if offline else ():
             stack.enter_context(_held(switch, "HF_HUB_OFFLINE", True))
         yield
+
+
+@contextmanager
+def _errors_only() -> Iterator[None]:
+    """Within, huggingface_hub tells of errors only."""
+    from huggingface_hub.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 @contextmanager

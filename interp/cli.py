@@ -28,7 +28,9 @@ COMMANDS = {
 }
 GOES_ON = {
     "demo": "; the same command goes on",
-    **dict.fromkeys(("train", "entropy", "heads", "trace", "claims"), "; the same command with --resume goes on"),
+    **dict.fromkeys(("train", "entropy", "heads", "trace", "claims run"), "; the same command with --resume goes on"),
+    "claims plan": "; the same command begins again: without --record nothing is kept",
+    "claims plan --record": "; the same command with --resume goes on",
 }
 """What an interrupted command is told; the others begin again."""
 PATIENCE = 5.0
@@ -52,20 +54,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         _heed_one_interrupt()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    name = arguments[0] if arguments else ""
     try:
         status = _run(arguments)
         sys.stdout.flush()  # here a broken pipe is still noticed
         return status
     except KeyboardInterrupt:
-        return _interrupted(name)
+        return _interrupted(arguments)
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # rich has noticed it first
             return 141
         raise
     except Exception as error:
         if _follows_an_interrupt(error):
-            return _interrupted(name)
+            return _interrupted(arguments)
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return 141  # as shells call it: `cotlens claims list | head` is no fault
         out_of_memory = isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
@@ -122,8 +123,11 @@ def _heed_one_interrupt() -> None:
         signal.signal(signal.SIGINT, interrupt)
 
 
-def _interrupted(command: str) -> int:
-    print(f"cotlens: interrupted{GOES_ON.get(command, '')}", file=sys.stderr)
+def _interrupted(arguments: Sequence[str]) -> int:
+    name = " ".join(arguments[: 2 if arguments[:1] == ["claims"] else 1])
+    if name == "claims plan" and any(word.split("=")[0] == "--record" for word in arguments):
+        name += " --record"
+    print(f"cotlens: interrupted{GOES_ON.get(name, '')}", file=sys.stderr)
     return 130
 
 

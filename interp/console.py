@@ -26,9 +26,13 @@ def span(seconds: float) -> str:
 
 @contextmanager
 def progress(
-    title: str, total: int, unit: str, console: Console | None = None, *, patient: bool = False
+    title: str, total: int, unit: str, console: Console | None = None, *, patient: bool = False, until: str = ""
 ) -> Iterator[Update]:
-    """Yields the function to call with the work done so far; if `patient`, plain lines are of long work only."""
+    """Yields the function to call with the work done so far; if `patient`, plain lines are of long work only.
+
+    `until` says what the total is, and behind a semicolon what may come before it, which is told once: "the budget;
+    stops when perfect".
+    """
     console = console or Console()
     if console.is_terminal:
         with _bar(title, total, console) as update:
@@ -37,12 +41,15 @@ def progress(
     started, shown = time.monotonic(), 0.0 if patient else -PLAIN_SECONDS
 
     def line(done: int, text: str) -> None:
-        nonlocal shown
+        nonlocal shown, until
         now = time.monotonic()
         if now - started - shown < PLAIN_SECONDS and (done < total or shown == 0):
             return
         shown = now - started
-        left = f", at most {span(shown / done * (total - done))} left" if 0 < done < total else ""
+        left = ""
+        if 0 < done < total:
+            left = f", at most {span(shown / done * (total - done))} {f'until {until}' if until else 'left'}"
+            until = until.partition(";")[0]
         print(f"{title}: {done:,} of {total:,} {unit}, {text}{left}", flush=True)
 
     yield line

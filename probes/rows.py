@@ -39,7 +39,7 @@ STEP = "; what was `step` is `samples` (training sequences seen) or `update` (gr
 
 
 def table(**columns: Any) -> pd.DataFrame:
-    """The rows given by `columns`; scalars are repeated, missing columns take their default."""
+    """The rows given by `columns`, in their order; scalars are repeated, missing columns take their default."""
     unknown = set(columns) - set(COLUMNS)
     if unknown:
         hint = STEP if "step" in unknown else ""
@@ -47,11 +47,27 @@ def table(**columns: Any) -> pd.DataFrame:
     missing = [name for name, (_, default) in COLUMNS.items() if default is None and name not in columns]
     if missing:
         raise ValueError(f"rows need the columns {missing}")
-    size = max((len(v) for v in columns.values() if not np.isscalar(v)), default=1)
+    # without its index: pandas would pair the values of a Series by that, and not by their order
+    columns = {name: v.to_numpy() if isinstance(v, pd.Series) else v for name, v in columns.items()}
+    size = max((len(v) for v in columns.values() if not pd.api.types.is_scalar(v)), default=1)
     filled = {name: columns.get(name, default) for name, (_, default) in COLUMNS.items()}
     made = pd.DataFrame(filled, index=range(size))
     other = {name: dtype for (name, (dtype, _)), found in zip(COLUMNS.items(), made.dtypes) if found != dtype}
-    return validate(made.astype(other) if other else made)  # to convert what is right already takes longest
+    for name, dtype in other.items():  # to convert what is right already takes longest
+        made[name] = _whole(name, made[name]) if dtype == "int64" else made[name].astype(dtype)
+    return validate(made)
+
+
+def _whole(name: str, column: pd.Series) -> pd.Series:
+    """`column` as int64; a ValueError unless every value is a whole number."""
+    try:
+        found = column.astype("int64")  # which cuts 1.5 down to 1
+        wrong = column[found != column]
+    except (TypeError, ValueError, OverflowError):
+        wrong = column[column.isna()] if column.hasnans else column
+    if len(wrong):
+        raise ValueError(f"the column {name!r} holds integers, got {wrong.tolist()[0]!r}; convert its values")
+    return found
 
 
 def concat(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
@@ -63,7 +79,7 @@ def concat(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def validate(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` itself if it follows the schema and every value is finite; otherwise a ValueError."""
+    """`rows` itself if it follows the schema, no text is missing and every value is finite; else a ValueError."""
     missing = [name for name in COLUMNS if name not in rows]
     if "step" in rows and missing:
         raise ValueError(f"it lacks the columns {missing}: an earlier version of cotlens made it; run it again")
@@ -71,6 +87,12 @@ def validate(rows: pd.DataFrame) -> pd.DataFrame:
         raise ValueError(f"a table of rows has the columns {list(COLUMNS)}, got {list(rows.columns)}")
     if not np.issubdtype(rows["value"].dtype, np.floating):
         raise ValueError(f"the column 'value' holds floats, got {rows['value'].dtype}")
+    for name, (dtype, _) in COLUMNS.items():
+        if dtype == "int64" and not pd.api.types.is_integer_dtype(rows[name]):
+            raise ValueError(f"the column {name!r} holds integers, got {rows[name].dtype}; convert its values")
+        if dtype == "str" and rows[name].hasnans:
+            missing = rows[name].isna().sum()
+            raise ValueError(f"the column {name!r} lacks {missing} of {len(rows)} texts; expected one in every row")
     finite = np.isfinite(rows["value"].to_numpy())
     if not finite.all():
         place = rows[~finite].iloc[0]

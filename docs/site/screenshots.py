@@ -4,11 +4,12 @@ python docs/site/screenshots.py            pages of the site at two widths, into
 python docs/site/screenshots.py --images   docs/images instead: a report of all published claims (a minute), and the
                                            one that Start makes (another); names after --images choose some
 
-A picture in docs/images carries what it shows, conclusions or a command; a test fails when `results/` or the page
-that shows it says something else.
+A picture in docs/images carries what it shows, conclusions or a command, and a hash of the report's layout; a test
+fails when `results/`, the page that shows it or the layout says something else.
 """
 
 import argparse
+import hashlib
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -36,11 +37,18 @@ SHOWS = "Shows"
 
 
 def shown() -> dict[str, str]:
-    """By picture: what one could read off it, from what is published now."""
+    """By picture: what one could read off it, from what is published now, and the report's layout."""
     judgement = read_published(CLAIM, RESULTS).record.judgement
     records = [one.record for one in all_published(RESULTS)]
     conclusions = "\n".join(f"{one.claim}: {one.judgement.conclusion}, {one.status}" for one in records)
-    return {"report.png": conclusions, "claim.png": judgement.finding, "explorer.png": MEASURED}
+    texts = {"report.png": conclusions, "claim.png": judgement.finding, "explorer.png": MEASURED}
+    return {name: f"{text}\nlayout {layout()}" for name, text in texts.items()}
+
+
+def layout() -> str:
+    """A hash of the templates, styles and scripts of the report."""
+    assets = sorted((ROOT / "interp" / "report" / "assets").iterdir())
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in assets)).hexdigest()[:12]
 
 
 def kept(image: Path) -> str | None:

@@ -1,7 +1,7 @@
 """Which keys does a query see? From a mask as a model makes it, boolean or added to the scores."""
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 
@@ -38,3 +38,17 @@ def require_causal(mask: Tensor | None, who: str) -> None:
     later = torch.ones(n_queries, n_keys, dtype=torch.bool, device=mask.device).triu(n_keys - n_queries + 1)
     if bool((mask & later).any()):
         raise ValueError(f"{who} attends to later tokens too; only decoders are measured")
+
+
+def require_boolean(mask: Tensor | None, ids: Int[Tensor, "batch query"]) -> None:
+    """A ValueError unless a mask given for the texts `ids` is boolean [batch 1 query key].
+
+    A model adds any other mask to its scores: of ones and zeros, it would hide nothing.
+    """
+    n_texts, n_tokens = ids.shape
+    shape = (n_texts, 1, n_tokens, n_tokens)
+    if mask is not None and (mask.dtype != torch.bool or mask.shape != shape):
+        raise ValueError(
+            f"a mask of shape {tuple(mask.shape)} and type {mask.dtype}; expected booleans of shape {shape}, True "
+            "where a query sees a key: mask.bool(), expanded to all texts"
+        )

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from hf_analysis.attention.intercept import AttentionCall, Enough, in_registry, intercepting
 from hf_analysis.attention.labels import TokenIds, as_batch, require_known, tidy, token_labels
+from hf_analysis.attention.masks import require_boolean
 from hf_analysis.models.loading import LoadedModel
 from probes.attention.check import require_agreement
 from probes.attention.computation import Computation, row_statistics
@@ -131,7 +132,7 @@ def record(
     tokens: Sequence[Any] | None = None,
     tokenizer: "PreTrainedTokenizerBase | None" = None,
     position_ids: Int[Tensor, "batch query"] | None = None,
-    mask: Bool[Tensor, "batch 1 query query"] | None = None,
+    mask: Tensor | None = None,
     check: bool = False,
 ) -> Recording:
     """The row statistics of every head on `input_ids`, without the logits.
@@ -145,7 +146,8 @@ def record(
     of a model that runs its layers more than once, the first run is measured; of a hybrid, the layers that attend.
 
     Pad on the right: rows of real tokens never see what stands behind them, and rows of pads mean nothing.
-    `mask` is True where a query sees a key; without it, the model's own causal mask holds.
+    `mask`, boolean [batch 1 query key], is True where a query sees a key; without it, the model's own causal mask
+    holds.
     `check` computes every layer a second time (`probes.attention.check`): a ValueError if the two differ.
     """
     if isinstance(model, LoadedModel):
@@ -156,6 +158,7 @@ def record(
     recorder = _Recorder(alone=True, statistics=_asked(statistics), check=check)
     if mask is not None and not in_registry(model):
         raise ValueError(f"{type(model).__name__} takes no mask of its own making; record one text in each row")
+    require_boolean(mask, ids)
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
     if position_ids is not None:
         inputs["position_ids"] = position_ids

@@ -20,7 +20,7 @@ from torch import Tensor
 from hf_analysis.attention.intercept import AttentionCall, intercepting
 from hf_analysis.attention.layout import Row, batch, packing
 from hf_analysis.causal.edges import KINDS, cut
-from hf_analysis.causal.likelihood import log_probs_at, token_log_probs
+from hf_analysis.causal.likelihood import log_probs_at, require_places, token_log_probs
 from hf_analysis.models.loading import LoadedModel
 from hf_analysis.text.problems import Problem
 from hf_analysis.text.spans import Solution, solution
@@ -75,6 +75,7 @@ def knocked_out_log_probs(
     Up to the first query that loses a key, a knockout changes nothing: knockouts that begin at the same query share
     what comes before it in one packed row (`hf_analysis.attention.layout`), where the architecture allows it.
     """
+    require_places(places, len(ids))
     found = torch.empty(len(knockouts), len(places))
     for start, group in _by_first_query(knockouts).items():
         row = Row((*ids[:start], *list(ids[start:]) * len(group)), start, (len(ids) - start,) * len(group))

@@ -1,5 +1,7 @@
 """How probable does a pretrained model find given tokens of a text, perhaps under an intervention?"""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -15,9 +17,16 @@ def token_log_probs(
 
     Run within an intervention (`knocked_out`, `ablated`), it is the probability under it.
     """
-    if not len(places) or int(places.min()) < 1:
-        raise ValueError(f"places {places.tolist()}: the first token has no probability; expected places from 1 on")
+    require_places(places.tolist(), ids.shape[1])
     return log_probs_at(model, ids, places - 1, ids[:, places])
+
+
+def require_places(places: Sequence[int], n_tokens: int) -> None:
+    """A ValueError unless every place is that of a token with others before it, in a text of so many."""
+    if not places or min(places) < 1 or max(places) >= n_tokens:
+        raise ValueError(
+            f"places {list(places)}: the first token has no probability; expected places from 1 to {n_tokens - 1}"
+        )
 
 
 @torch.inference_mode()

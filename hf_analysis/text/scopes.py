@@ -49,6 +49,14 @@ class Selection:
     window: int | None = None
     """If given: a reduction is taken over so many neighbouring tokens, and its mean over all places of them."""
 
+    def __post_init__(self) -> None:
+        if self.tokens.step != 1 or not 0 <= self.tokens.start <= self.tokens.stop:
+            raise ValueError(
+                f"Selection of {self.tokens}: expected neighbouring tokens in their order, counted from 0"
+            )
+        if self.window is not None and self.window < 1:
+            raise ValueError(f"Selection with a window of {self.window} tokens; expected 1 or more, or None")
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -66,7 +74,12 @@ class Scope:
 
     def selection(self, text: TokenCounts, m: int | None = None) -> Selection | None:
         """The tokens of `text` in scope, None if it has no such part; `m` tokens where the scope is of a pair."""
-        return self.function(text, m=m) if self.paired else self.function(text)
+        found = self.function(text, m=m) if self.paired else self.function(text)
+        if found is not None and found.tokens.stop > text.n:
+            raise ValueError(
+                f"scope {self.name!r} chose {found.tokens} of a text of {text.n} tokens; end it at the text's `n`"
+            )
+        return found
 
 
 SCOPES: dict[str, Scope] = {}

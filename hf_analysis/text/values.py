@@ -100,12 +100,6 @@ def plain_answer(text: str) -> str:
     return _several(tidy) or tidy
 
 
-def number_of(answer: str) -> Fraction | None:
-    """The number that an answer in plain form is, a unit behind it left out, or None."""
-    found = _number_and_unit(answer)
-    return None if found is None else found[0]
-
-
 def same_answer(first: str, second: str) -> bool:
     """Whether two answers are equal: as numbers ("5/2" and "2.5"), letters ("(b)" and "B") or texts.
 

@@ -49,7 +49,10 @@ class Show:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a preset asks for: items, steps, memory, and time here and on a GPU. Nothing is fetched for it."""
+    """What a preset asks for: items, steps, memory, and time here and on a GPU. Nothing is fetched for it.
+
+    The largest item of every family of kinds is run, cut short, at the preset's own sizes: this takes minutes.
+    """
 
     ids: tyro.conf.Positional[tuple[str, ...]]
     """Claim ids, such as wen2024/fig2, or all."""
@@ -170,7 +173,7 @@ def run_claims(options: Run) -> None:
     from interp.core.published import check_replacement, publish
     from interp.core.reproduce import command
     from interp.core.runs import check_directory, check_results
-    from interp.core.sweep import Pace, run_claim
+    from interp.core.sweep import Pace, kinds_of, run_claim
     from interp.core.verdict import verdict_table
     from interp.report import write_report
     from probes.base.atomic import remove_leftovers
@@ -194,7 +197,7 @@ def run_claims(options: Run) -> None:
     results, all_items = options.record or RESULTS, [claim.items(preset) for claim, preset in zip(claims, presets)]
     for claim, items, directory in zip(claims, all_items, directories):
         print(plan(claim, items, directory, results).sentence(getattr(engine, "workers", 1)), flush=True)
-    pace = Pace(sum(map(len, all_items)))
+    pace = Pace(kind for claim, items in zip(claims, all_items) for kind in kinds_of(claim, items))
     again = {"preset": options.preset, "seeds": options.seeds, "first_unit": options.first_unit}
     told = []
     for claim, preset, directory in zip(claims, presets, directories):

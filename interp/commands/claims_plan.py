@@ -26,14 +26,15 @@ def plan_claims(options: "Plan") -> None:
         raise ValueError("--resume: which estimates are there? Name their directory with --record")
     check_file(options.json, ".json", "--json")
     check_results(options.record, "--record")
-    gpu, records, failed, process = find_gpu(options.gpu), {}, 0, Process()
+    gpu, records, failed, process = find_gpu(options.gpu), {}, 0, Process(_say)
     for claim in find_claims(options.ids):
         preset = claim.preset(options.preset)
         if options.resume and _is_recorded(claim, preset, options):
             continue
-        report = (lambda line: print(line, flush=True)) if options.dry_run else (lambda _: None)
-        kept = options.record / UNFINISHED / claim.id if options.resume and options.record else None
-        found = estimate(claim, options.preset, preset, options.dry_run, report, kept, process)
+        kept = options.record / UNFINISHED / claim.id if options.record else None
+        if kept is not None and not options.resume:
+            shutil.rmtree(kept, ignore_errors=True)
+        found = estimate(claim, options.preset, preset, options.dry_run, _say, kept, process)
         print("\n  ".join(found.lines(gpu)), flush=True)
         failed += len(found.failed)
         records[claim.id] = {options.preset: found.record()}
@@ -45,6 +46,10 @@ def plan_claims(options: "Plan") -> None:
     process.close()
     if failed:
         raise ValueError(f"{failed} of the items tried do not run: what failed stands above")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _is_recorded(claim: Claim, preset: Preset, options: "Plan") -> bool:

@@ -9,6 +9,7 @@ from interp.claims.wen2024.fig2 import Fig2
 from interp.claims.wen2024.fig3b import Fig3b, Width
 from interp.cli import parse
 from interp.core.claim import find_claims
+from interp.core.protocol import RESULTS
 
 SMALL = {
     "wen2024/fig3b": Fig3b((Width(128, 512, n=20, k=5, lr=1e-4, budget=150_000),), 2048, 2048, seeds=3),
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
 
     from interp.core.ledger import concluded, footnote
     from interp.core.reproduce import command
-    from interp.core.sweep import Pace, run_claim
+    from interp.core.sweep import Pace, kinds_of, run_claim
     from interp.core.verdict import verdict_table
     from interp.report import write_report
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     print("Does chain of thought (CoT) make attention sparse? Toy transformers on the parity of secret bits, and a")
     print("pretrained language model on grade-school problems.", flush=True)
     claims = find_claims(list(SMALL))
-    pace = Pace(sum(len(claim.items(SMALL[claim.id])) for claim in claims))
+    pace = Pace(kind for claim in claims for kind in kinds_of(claim, claim.items(SMALL[claim.id])))
     records = []
     for claim in claims:
         print(f"\n{claim.id}: {claim.sentence}", flush=True)
@@ -73,5 +74,25 @@ def main(arguments: Sequence[str]) -> None:
     write_report([options.out], page)
     for record, conclusion in zip(records, told):
         print(f"{record.claim:<14} {conclusion}")
-    print(footnote(told), end="")
+    published = beside([record.claim for record in records], RESULTS)
+    print(published)
+    print(footnote([*told, published]), end="")
     print(f"Open {page} in a browser: every part, control and head. Figures are in {options.out}/*/figures.")
+
+
+def beside(claims: Sequence[str], results: Path) -> str:
+    """That the demo decides little, and what the published runs of `claims` concluded, where `results` has them."""
+    from interp.core.ledger import concluded
+    from interp.core.published import claim_of, read_published
+
+    little = "So few seeds and problems decide little."
+    there = [name for name in claims if (results / name / "judgement.json").is_file()]
+    if not there:
+        return little
+    told = []
+    for found in (read_published(name, results) for name in there):
+        unit = "seeds" if found.provenance["numbers"].get("seeds", 1) > 1 else "problems"
+        size = f"{len(found.provenance['units'])} {unit}"
+        told.append(f"{found.record.claim}, {size}: {concluded(claim_of(found), found.record.judgement)}")
+    pages = dict.fromkeys(str(results / name.split("/")[0] / "README.md") for name in there)
+    return f"{little} The published runs: {'; '.join(told)} ({', '.join(pages)})."

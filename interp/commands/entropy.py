@@ -19,6 +19,7 @@ from hf_analysis.text.scopes import DEFAULT_SCOPES, SCOPES
 from interp.cli import parse
 from interp.commands.entropy_engines import measuring_here, measuring_on_ray, n_threads
 from interp.console import progress
+from interp.core.effect_table import SHOWN_METRICS, effect_table, main_effects
 from interp.core.effects import (
     AGAINST,
     FILE,
@@ -26,7 +27,6 @@ from interp.core.effects import (
     Effect,
     comparisons,
     effect_of,
-    effect_table,
     head_effects,
     shown_places,
     write_effects,
@@ -35,7 +35,7 @@ from interp.core.effects import (
 from interp.core.reproduce import chosen, command
 from interp.core.runs import check_directory, run_directory
 from probes import rows
-from probes.attention.statistics import DEFAULT_METRICS, known_metrics
+from probes.attention.statistics import DEFAULT_METRICS, find_metric, known_metrics
 from probes.base.atomic import read_json
 from probes.parts import LARGE, PARTS, Frame, Table, write_parts
 
@@ -223,12 +223,17 @@ def _compared(options: Entropy, table: Table) -> list[Effect]:
 
 def _print(options: Entropy, found: Sequence[Effect]) -> None:
     if found:
-        one = found[0]
+        metrics = SHOWN_METRICS if options.metrics == DEFAULT_METRICS else options.metrics
+        one, shown = found[0], main_effects(found, metrics)
         n = f"{one.n} problems" if one.unit == "problems" else f"{one.problems} problems, {one.n} clusters of them"
         title = f"{options.model} on {options.data}: differences, {one.level:.0%} intervals ({n})"
-        Console().print(effect_table(found, title))
-        print("min, mean, q10 (lowest tenth): of the normalised entropy over the tokens in scope; lower is sparser.")
-        print(f"Means over heads, paired by problem; not corrected for there being {len(found)} intervals.")
+        Console().print(effect_table(shown, title))
+        for name in dict.fromkeys(effect.metric for effect in shown):
+            metric = find_metric(name)
+            print(f"{name}: {metric.label}, over these tokens; {metric.statistic.sparser} is sparser")
+        print(f"Means over heads, paired by problem; not corrected for there being {len(shown)} intervals.")
+        if more := len(found) - len(shown):
+            print(f"{more} more, of other metrics or pairs of conditions, are in {options.out / FILE}")
     else:
         print("nothing to compare: an interval needs two conditions, and two problems that are not of one cluster")
     _print_set_aside(options)

@@ -96,6 +96,8 @@ def main(arguments: Sequence[str]) -> None:
 
         save_figures(options.out / "figures", {"heads": kind_maps(maps, options.top)})
     Console().print(_printed(found))
+    if untested := _untested(found):
+        print(untested)
     for kind in (kind for kind in METRICS if kind not in maps):
         print(f"{kind}: no problem has what it needs")
     print(f"rows, heads.json and figures are in {options.out}")
@@ -147,13 +149,20 @@ def _cube(table: pd.DataFrame, kind: str) -> Float[np.ndarray, "problem layer he
 
 def _printed(found: Sequence[dict[str, Any]]) -> Table:
     table = Table(title="Heads by kind (layer.head and score: attention on the kind's keys)")
-    for column in ("kind", "text", "chance", "heads", "clear heads"):
+    tested = any(record["clear_heads"] is not None for record in found)
+    for column in ("kind", "text", "chance", "heads", *(["clear heads"] if tested else [])):
         table.add_column(column)
     for kind in dict.fromkeys(record["kind"] for record in found):
         records = [record for record in found if record["kind"] == kind]
         heads = "  ".join(f"{r['layer']}.{r['head']} {r['score']:.2f}" for r in records)
         clear = records[0]["clear_heads"]
-        table.add_row(
-            kind, records[0]["text"], f"{records[0]['chance']:.3f}", heads, "" if clear is None else str(clear)
-        )
+        more = ["" if clear is None else str(clear)] if tested else []
+        table.add_row(kind, records[0]["text"], f"{records[0]['chance']:.3f}", heads, *more)
     return table
+
+
+def _untested(found: Sequence[dict[str, Any]]) -> str:
+    """Why no head is clearly of a kind, where that was not tested; empty where it was, or never is."""
+    few = [record["problems"] for record in found if record["kind"] == COPY and record["clear_heads"] is None]
+    needs = f"{COPY}: which heads do it clearly, all tested together, takes {FEWEST_FOR_HEADS} problems"
+    return f"{needs}; there are {few[0]}" if few else ""

@@ -27,6 +27,7 @@ from interp.cli import parse
 from interp.console import progress
 from interp.core.runs import check_directory, run_directory
 from interp.core.trace_summary import summary
+from interp.core.trace_words import legend
 from interp.report.sources import TRACE_SUMMARY as SUMMARY
 from interp.report.trace_page import PAGE, write_trace_page
 from probes.attention.sentences import GAP
@@ -117,7 +118,7 @@ def main(arguments: Sequence[str]) -> None:
     heads = tuple(map(_head, options.heads)) or None
     decoding = Decoding(options.temperature, options.top_p if options.temperature else 1.0, 1, options.max_new_tokens)
     check_directory(options.out, options.resume)
-    given = None if options.chat or options.generate else _read(options, None)  # before a model is loaded
+    given = None if options.generate else _read(options, None)  # before a model is loaded
     if options.generate:
         load_problems(
             options.data, limit=options.limit, seed=options.seed, split=options.split, offline=options.offline
@@ -131,7 +132,7 @@ def main(arguments: Sequence[str]) -> None:
     identity = {k: v for k, v in asdict(options).items() if k not in NOT_THE_RUN}
     identity["threads"] = options.threads or torch.get_num_threads()
     with run_directory(options.out, {"command": "trace", **identity}, options.resume):
-        traces = _written(options, model) if options.generate else given or _read(options, model)
+        traces = given if given and not options.chat else _traces(options, model)
         tokens = [trace_tokens(model, one) for one in traces]
         for name, difference in attention_check(model, tokens[0]).items() if options.check else ():
             print(f"first trace checked: within {difference:.1e} of {name}", flush=True)
@@ -180,6 +181,11 @@ def _read(options: TraceOptions, model: LoadedModel | None) -> list[Trace]:
     )  # fmt: skip
 
 
+def _traces(options: TraceOptions, model: LoadedModel) -> list[Trace]:
+    """The traces that take the model: those that it writes, or those of --data in its chat template."""
+    return _written(options, model) if options.generate else _read(options, model)
+
+
 def _written(options: TraceOptions, model: LoadedModel) -> list[Trace]:
     """What the model writes; a run that goes on reads what it has written before."""
     path = options.out / TRACES
@@ -225,6 +231,7 @@ def _print(options: TraceOptions, found: dict[str, Any]) -> None:
         for one in estimates:
             table.add_row(one["name"], *(f"{one[name]:.3g}" for name in ("value", "low", "high")), str(one["n"]))
         Console().print(table)
+        print("\n".join(legend(one["name"] for one in estimates)))
     else:
         print("nothing to summarise: an interval needs two traces that are not of one cluster")
     print(f"rows, {SUMMARY}, {PASSAGES} and {PAGE} are in {options.out}; open {options.out / PAGE} in a browser")

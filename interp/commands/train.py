@@ -47,12 +47,14 @@ def main(arguments: Sequence[str]) -> None:
 
 def run_training(task: Task, recipe: Recipe, options: Any, output: Output) -> TrainResult:
     """Trains in the run directory, shows how it goes and says what came of it."""
+    until = "the budget; stops when perfect" if getattr(options, "stop_when_perfect", False) else ""
     with ExitStack() as shown:
         updates: list[Update] = []
 
         def show(e: Evaluation, budget: int) -> None:
             if not updates:
-                updates.append(shown.enter_context(progress(f"training {task.name}", budget, "samples")))
+                training = progress(f"training {task.name}", budget, "samples", until=until)
+                updates.append(shown.enter_context(training))
             lowest = min(min(heads) for heads in e.entropies)
             text = f"accuracy {e.accuracy:.3f}, loss {e.loss:.3f}, lowest entropy {lowest:.3f}"
             updates[0](e.samples, text)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,12 +23,11 @@ from probes.attention.statistics import Metric, find_metric
 from probes.base.atomic import read_json, write_file, write_json
 from probes.parts import Frame, Place, Table, plain
 
-if TYPE_CHECKING:
-    from rich.table import Table as Printed
-
 AGAINST = "against "
 """Prefix of the runs of a comparison model."""
 FILE = "effects.json"
+MOST_DECIMALS = 4
+"""That are printed; the file has all."""
 HEADS = "heads.csv"
 
 
@@ -61,12 +60,13 @@ class Effect:
 
     @property
     def interval(self) -> str:
-        """Estimate and interval to two digits of the interval's width: "-0.0312 [-0.0350, -0.0274]"."""
+        """Estimate and interval to two digits of its width, or four decimals: "-0.031 [-0.035, -0.027]"."""
         width = self.high - self.low
         if not 0 < width < math.inf:
             return f"{number(self.estimate)} [{number(self.low)}, {number(self.high)}]"
-        digits = max(0, 1 - math.floor(math.log10(width)))
-        return f"{self.estimate:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+        digits = min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(width))))
+        estimate, low, high = (f"{x:z.{digits}f}" for x in (self.estimate, self.low, self.high))
+        return f"{estimate} [{low}, {high}]"
 
     def record(self) -> dict[str, Any]:
         """The effect as plain JSON, which has no infinity: an open end is the text "inf" or "-inf"."""
@@ -232,24 +232,3 @@ def read_effects(path: Path) -> list[Effect]:
         return [Effect.read(record) for record in read_json(path)["effects"]]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is not a file of effects: {error!r}") from error
-
-
-def effect_table(found: Sequence[Effect], title: str) -> "Printed":
-    """The effects as a rich table for the terminal: a row for each metric and pair, a column for each scope."""
-    from rich.box import SIMPLE
-    from rich.table import Table as Printed
-    from rich.text import Text
-
-    scopes = list(dict.fromkeys(effect.scope for effect in found))
-    table = Printed(title=Text(title), box=SIMPLE)
-    table.add_column("difference", overflow="fold")  # a long name goes on in the next line, none is cut off
-    for scope in scopes:
-        table.add_column(f"{scope} tokens")
-    for metric in dict.fromkeys(effect.metric for effect in found):
-        of_metric = [effect for effect in found if effect.metric == metric]
-        table.add_section()
-        table.add_row(Text(metric, style="bold"))
-        for pair in dict.fromkeys((effect.first, effect.second) for effect in of_metric):
-            cells = {effect.scope: effect.interval for effect in of_metric if (effect.first, effect.second) == pair}
-            table.add_row(Text(f"{pair[0]} − {pair[1]}"), *(Text(cells.get(scope, "")) for scope in scopes))
-    return table

@@ -1,9 +1,11 @@
 """How is a claim run? Its items by an engine, each on disk as soon as it is done; then verdicts and figures."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 
 import pandas as pd
 
@@ -12,6 +14,7 @@ from interp.core import reproduce
 from interp.core.claim import Claim, Item, Preset
 from interp.core.engine import Engine, Local, clear, rows_file
 from interp.core.ledger import Record, write_records
+from interp.core.plan import UNIT
 from interp.core.protocol import RESULTS, declaration, status
 from interp.core.runs import read_provenance, require_same_versions, run_directory
 from probes import rows
@@ -19,6 +22,8 @@ from probes.base import atomic
 from probes.parts import LARGE
 
 Report = Callable[[str], None]
+FEW_ITEMS = 5
+"""After so many the time left is estimated, though kinds are left of which none is done."""
 
 
 def seconds_file(out: Path, item: Item) -> Path:
@@ -27,22 +32,47 @@ def seconds_file(out: Path, item: Item) -> Path:
 
 
 class Pace:
-    """How far a whole ledger is: counts finished items over all claims and estimates the time left."""
+    """How far a whole ledger is: counts finished items over all claims and estimates the time left.
 
-    def __init__(self, total: int) -> None:
-        self.total, self.finished, self.skipped = total, 0, 0
+    Items of a kind, which differ in their seed or their problems alone, take equally long; kinds may differ much. So
+    nothing is said of the time until one of every kind that is left is done; or several items are, whose mean then
+    stands for the other kinds.
+    """
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        self.left = Counter(kinds)
+        """Items that are not finished, by kind."""
+        self.total, self.finished = self.left.total(), 0
+        self._seconds: defaultdict[str, list[float]] = defaultdict(list)
         self._started = time.monotonic()
 
-    def skip(self, n: int) -> None:
+    def skip(self, kinds: Iterable[str]) -> None:
         """Counts items that an earlier run finished."""
-        self.skipped += n
+        self.left -= Counter(kinds)
 
-    def done(self) -> str:
-        """Counts one item and says how far the work is."""
+    def done(self, kind: str, seconds: float) -> str:
+        """Counts one item, which took so many processor seconds, and says how far the work is."""
+        self.left -= Counter([kind])
         self.finished += 1
-        left = self.total - self.skipped - self.finished
-        seconds = (time.monotonic() - self._started) / self.finished * left
-        return f"[{self.skipped + self.finished}/{self.total}, about {span(seconds)} left]"
+        self._seconds[kind].append(seconds)
+        time_left = self._time_left()
+        told = "" if time_left is None else f", about {span(time_left)} left"
+        return f"[{self.total - self.left.total()}/{self.total}{told}]"
+
+    def _time_left(self) -> float | None:
+        """Seconds by the clock, if enough is known."""
+        if self.finished < FEW_ITEMS and not set(self.left) <= set(self._seconds):
+            return None
+        took = [seconds for of_kind in self._seconds.values() for seconds in of_kind]
+        mean = {kind: fmean(self._seconds.get(kind, took)) for kind in self.left}
+        if not sum(took):
+            return 0.0
+        return sum(n * mean[kind] for kind, n in self.left.items()) * (time.monotonic() - self._started) / sum(took)
+
+
+def kinds_of(claim: Claim, items: Iterable[Item]) -> list[str]:
+    """The kind of each item, for `Pace`: its claim and its name, without seed or problems."""
+    return [f"{claim.id} {UNIT.sub('', item.name)}" for item in items]
 
 
 def run_claim(
@@ -71,7 +101,7 @@ def run_claim(
     declared = declaration(claim, preset_name, preset, results)
     with run_directory(out, config, resume, declaration=declared and declared.record()):
         items = claim.items(preset)
-        _measure_missing(claim, items, out, engine or Local(workers), pace or Pace(len(items)), report)
+        _measure_missing(claim, items, out, engine or Local(workers), pace or Pace(kinds_of(claim, items)), report)
         table = _table(claim, [rows_file(out, item) for item in items])
         rows.write(out / "rows.parquet", table)
         from interp.figures.style import save_figures  # matplotlib, when the work is done
@@ -113,10 +143,11 @@ def _measure_missing(
         require_same_versions(out)
     if len(missing) < len(items):
         report(f"{claim.id}: {len(items) - len(missing)} of {len(items)} items are done already")
-    pace.skip(len(items) - len(missing))
+    pace.skip(kinds_of(claim, [item for item in items if item not in missing]))
     for item in items:
         if item not in missing:
             clear(out, item)  # a kill may have come between its rows and this
     for item, seconds in engine.measured(claim.id, missing, out):
         atomic.write_json(seconds_file(out, item), round(seconds, 1))
-        report(f"{claim.id} {item.name}: {seconds:.0f} s {pace.done()}")
+        (kind,) = kinds_of(claim, [item])
+        report(f"{claim.id} {item.name}: {seconds:.0f} s {pace.done(kind, seconds)}")

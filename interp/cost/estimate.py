@@ -1,8 +1,9 @@
 """What does a preset of a claim cost? Items, what they repeat, memory, time here and on GPUs, from rehearsals."""
 
 import multiprocessing
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from math import ceil
@@ -136,14 +137,16 @@ def estimate(
     families: dict[str, list[list[Item]]] = {}
     for kind in _grouped(kind_of if every_kind else family_of, claim, claim.items(with_known_size(preset))):
         families.setdefault(family_of(claim, kind[0]), []).append(kind)
-    own, total, memory, on_device = Process(), np.zeros(3 + 2 * len(GPUS)), {}, 0.0
+    own, total, memory, on_device = Process(report), np.zeros(3 + 2 * len(GPUS)), {}, 0.0
     failed, asks, number, n_groups = {}, False, 0, sum(map(len, families.values()))
     for family in families.values():
         known: tuple[Item, Rehearsed] | None = None
         for group in sorted(family, key=lambda of: size_of(claim, largest(claim, of)), reverse=True):
             chosen, number = largest(claim, group), number + 1
+            place = f"{claim.id} [{number}/{n_groups}]"
+            report(f"{place} trying {chosen.name}, the largest of {_many(len(group), 'item')} like it, cut short")
             found = _rehearsed(process or own, claim, chosen, kept and kept / f"{kind_of(claim, chosen)}.json", known)
-            report(f"{claim.id} [{number}/{n_groups}] {chosen.name}: {found.error or 'runs'}")
+            report(f"{place} {chosen.name}: {found.error or 'runs'}")
             if found.error:
                 failed[chosen.name] = found.error
                 continue
@@ -213,6 +216,8 @@ def _of_all_layers(n_layers: int, one: Rehearsed, two: Rehearsed) -> Rehearsed:
     return replace(one, once=times * one.once, each=[times * of for of in one.each])
 
 
+PATIENCE = 30.0
+"""Seconds after which an item that is still being tried is told of, and again."""
 LARGE = 5e8
 """Bytes that an item may take before the next has a process of its own, so that none counts another's memory."""
 
@@ -220,7 +225,9 @@ LARGE = 5e8
 class Process:
     """A process that rehearses, started anew if it dies, if asked to, or if an item has left it large."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Report = lambda _: None) -> None:
+        self.report = report
+        """Hears of what takes long."""
         self.pool: ProcessPoolExecutor | None = None
         self.workers: set[BaseProcess] = set()
 
@@ -237,6 +244,9 @@ class Process:
                 others = set(multiprocessing.active_children())
                 rehearsing = pool.submit(rehearse, claim_id, item, *options)
                 self.workers |= set(multiprocessing.active_children()) - others
+            started = time.monotonic()
+            while not wait([rehearsing], timeout=PATIENCE).done:
+                self.report(f"{claim_id}: still trying {item.name}, {span(time.monotonic() - started)} so far")
             found = rehearsing.result()
         except BrokenProcessPool:
             self.close()

@@ -17,6 +17,7 @@ from interp.report.errors import Errors, errors
 from interp.report.forest import Forest, forest, percent
 from interp.report.pack import number
 from interp.report.sections import Picture, facts, paragraphs, pictures
+from interp.report.size import OF_PUBLISHED, is_published_size, published_size
 from interp.report.sources import Run
 
 MARKS = {"reproduced": "✓", "partly reproduced": "◐", "not reproduced": "✗", "undecided": "?", "not run": "–"}
@@ -78,6 +79,8 @@ class ClaimCard:
     lines: Sequence[PartLine] = ()
     errors: Errors | None = None
     """Of the primary parts together."""
+    errors_elsewhere: str = ""
+    """Of a run of another size than the judge was simulated at: what is known, and that it is not of this run."""
     pictures: Sequence[Picture] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     """Where the rows came from."""
@@ -172,6 +175,9 @@ def card(claim: Claim, copy: int = 1, run: Run | None = None, severity: Sequence
         return not_run
     record = run.judged.record
     verdicts = record.judgement.verdicts
+    same_size = is_published_size(claim, record.preset, run.config)
+    short = claim.shortfall(record.judgement.conclusion)
+    overall = errors(severity, [v.key for v in verdicts if v.primary])
     return replace(
         not_run,
         command=record.command,
@@ -179,10 +185,11 @@ def card(claim: Claim, copy: int = 1, run: Run | None = None, severity: Sequence
         status=record.status,
         scale=record.scale,
         finding=record.judgement.finding,
-        short=claim.shortfall(record.judgement.conclusion),
+        short=short if same_size or not short else OF_PUBLISHED + short,
         run=run.name,
-        lines=[PartLine(v, forest(v), errors(severity, [v.key])) for v in verdicts],
-        errors=errors(severity, [v.key for v in verdicts if v.primary]),
+        lines=[PartLine(v, forest(v), errors(severity, [v.key]) if same_size else None) for v in verdicts],
+        errors=overall if same_size else None,
+        errors_elsewhere="" if same_size or overall is None else overall.elsewhere(published_size(claim)),
         pictures=pictures(claim, run),
         facts=facts(run),
     )

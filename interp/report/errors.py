@@ -32,6 +32,19 @@ class Errors:
             said.append(f"power {low}" if low == high else f"power {low} to {high}")
         return ", ".join(said)
 
+    @property
+    def sentence(self) -> str:
+        """All of it in a sentence, beside the verdict of a run of the size that was simulated."""
+        return f"This judge {self._simulated}."
+
+    def elsewhere(self, size: str) -> str:
+        """The same beside a run of another size than the simulated one, which is `size` in words."""
+        return f"At the published size ({size}) {self._simulated}; not known for a run of this size."
+
+    @property
+    def _simulated(self) -> str:
+        return f"in {self.worlds} simulated worlds, {self.draws} draws each, primary parts: {self.words}"
+
 
 def errors(found: Iterable[Severity], keys: Sequence[str]) -> Errors | None:
     """The rates of the parts called `keys`, the worst of each kind; None if no world has one of them."""

@@ -177,7 +177,9 @@ def _percentiles(
     value: float, replicates: Float[np.ndarray, "resample"], n: int, t: float, level: Number
 ) -> Interval:
     low, high = central_range(replicates, float(ndtr(-t)))
-    return Interval(value, low, high, level, n, "expanded percentile bootstrap of seeds within k")
+    return Interval(
+        value, min(low, value), max(high, value), level, n, "expanded percentile bootstrap of seeds within k"
+    )
 
 
 def _over(

@@ -11,6 +11,8 @@ Number = float | int  # beartype, unlike pyright, does not read `float` as "floa
 Outcome = Literal["supported", "refuted", "inconclusive"]
 ALPHA = 0.05
 """The error rate that tests and families of tests keep."""
+ROUNDING = 1e-6
+"""How far an estimate may lie outside its interval, absolutely or as a share of it: that of float32."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Interval:
     """An estimate and its two-sided confidence interval.
 
     `low` and `high` are in the unit of `value` and may be infinite; `level` is the confidence in (0, 1); `n`
-    counts units of replication (problems or seeds; never tokens, never heads); `method` names the interval.
+    counts units of replication (problems or seeds; never tokens, never heads); `method` names the interval. The
+    estimate lies in its interval, up to rounding.
     """
 
     value: Number
@@ -33,6 +36,11 @@ class Interval:
             raise ValueError(f"Interval: NaN in ({self.value}, {self.low}, {self.high}); drop undefined units first")
         if self.low > self.high:
             raise ValueError(f"Interval: low {self.low} above high {self.high}; swap them")
+        nearest = min(max(self.value, self.low), self.high)
+        if not math.isclose(self.value, nearest, rel_tol=ROUNDING, abs_tol=ROUNDING):
+            raise ValueError(
+                f"Interval: {self.value} is not in [{self.low}, {self.high}]; check the bounds of what was estimated"
+            )
         check_level(self.level)
         if self.n < 0:
             raise ValueError(f"Interval: n = {self.n}; expected a count of units of replication")

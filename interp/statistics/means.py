@@ -193,7 +193,7 @@ def cluster_bootstrap(
     if np.isnan(value) or np.isnan(replicates).any():
         raise ValueError("cluster_bootstrap: the statistic is NaN on a resample; make it defined for every subset")
     low, high = central_range(replicates, expanded_tail(n, level))
-    return Interval(value, low, high, level, n, "expanded percentile cluster bootstrap")
+    return Interval(value, min(low, value), max(high, value), level, n, "expanded percentile cluster bootstrap")
 
 
 def expanded_tail(n: int, level: Number) -> float:

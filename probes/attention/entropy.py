@@ -10,6 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+ROUNDING = 5e-3
+"""How far above 1 a normalised entropy may be for rounding alone: rows of bfloat16 sum to 1 up to 2^-8."""
+
 
 def row_entropy(pattern: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
     """H(p) = -sum_j p_j log p_j of each row, in nats, in float32 or better; 0 log 0 = 0."""
@@ -28,10 +31,15 @@ def normalised_entropy(
 ) -> Float[Tensor, "*rows query"]:
     """H / log(number of visible keys), in [0, 1]; NaN where fewer than two keys are visible.
 
-    wen2024 equation 1 before its minimum. Clamped to [0, 1] against rounding only.
+    wen2024 equation 1 before its minimum. Clamped to [0, 1] against rounding only: what is more is refused.
     """
-    ratio = entropy / torch.log(n_visible.to(entropy.dtype))
-    return ratio.clamp(0, 1).masked_fill(n_visible < 2, torch.nan)
+    ratio = (entropy / torch.log(n_visible.to(entropy.dtype))).masked_fill(n_visible < 2, torch.nan)
+    if bool((ratio > 1 + ROUNDING).any()):
+        raise ValueError(
+            f"a row has {ratio[~ratio.isnan()].max().item():.3g} times the largest entropy over the keys said to be "
+            "visible; expected at most 1: count all keys that it sees (causal=False if later ones are among them)"
+        )
+    return ratio.clamp(0, 1)
 
 
 def minimum(values: Float[Tensor, "*rows query"]) -> Float[Tensor, "*rows"]:

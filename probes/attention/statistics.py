@@ -19,6 +19,7 @@ This module and those of `known` import torch inside functions only: a report is
 """
 
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,9 +84,30 @@ class Statistic:
     def metrics(self) -> "tuple[Metric, ...]":
         return tuple(Metric(self, reduction) for reduction in self.reductions)
 
-    def of(self, rows: object) -> Values:
-        """The statistic of `rows`, anything with the quantities as attributes: [batch head query]."""
-        return self.function(**{name: getattr(rows, name) for name in self.reads})
+    def of(self, rows: Any) -> Values:
+        """The statistic of `rows`, anything with the quantities as attributes: [batch head query].
+
+        A ValueError unless it is one number for every row, within [low, high] where the row sees two keys: what is
+        averaged and bounded later relies on both.
+        """
+        values = self.function(**{name: getattr(rows, name) for name in self.reads})
+        expected = tuple(rows.entropy.shape)
+        got = tuple(values.shape) if hasattr(values, "isnan") else type(values).__name__
+        if got != expected:
+            raise ValueError(f"statistic {self.name!r} gave {got}; expected a tensor {expected}, one number per row")
+        self._require_within(values, rows.n_visible)
+        return values
+
+    def _require_within(self, values: Values, n_visible: Counts) -> None:
+        """NaN is a row without a value; 1% of the range, or of the text where that bounds it, passes as rounding."""
+        high = math.inf if self.high is None else self.high
+        slack = 0.01 * (values.shape[-1] if self.high is None else high - self.low)
+        outside = ((values < self.low - slack) | (values > high + slack)) & (n_visible >= 2)
+        if outside.any():
+            raise ValueError(
+                f"statistic {self.name!r} gave {values[outside][0].item():g}, outside the low={self.low:g} and "
+                f"high={high:g} that it was registered with; correct one or the other"
+            )
 
 
 @dataclass(frozen=True)

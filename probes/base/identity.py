@@ -5,7 +5,7 @@ its checkpoint; a run goes on only where the same identity stands.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,16 @@ def require_same_versions(place: Path, found: Mapping[str, str | None]) -> None:
 def require_same(place: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """A ValueError unless the run in `place`, of identity `found`, is the one `wanted`; it names every difference."""
     wanted = json.loads(json.dumps(dict(wanted)))  # what a record holds: tuples have become lists
-    differing = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-    if differing:
-        changes = "; ".join(f"{name}: {found.get(name)!r} there, {wanted.get(name)!r} here" for name in differing)
+    changes = "; ".join(_differences(wanted, found))
+    if changes:
         raise ValueError(f"{place} holds another run ({changes}); choose another directory")
+
+
+def _differences(wanted: Mapping[str, Any], found: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """What differs, in words; what differs in a part is named as "training.budget". None is as good as absent."""
+    for name in sorted(wanted.keys() | found.keys()):
+        here, there = wanted.get(name), found.get(name)
+        if isinstance(here, dict) and isinstance(there, dict):
+            yield from _differences(here, there, f"{within}{name}.")
+        elif here != there:
+            yield f"{within}{name}: {there!r} there, {here!r} here"

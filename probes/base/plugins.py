@@ -51,7 +51,9 @@ def import_modules(package: ModuleType) -> None:
 
 def registered_by_name(registry: dict[str, Function], kind: str, function: Function) -> Function:
     """Enters `function` under its own name; a name is taken once, except by a rerun cell. `kind`: for the refusal."""
-    name = getattr(function, "__name__")  # noqa: B009  (any callable that was defined has one)
+    name = getattr(function, "__name__", repr(function))  # a functools.partial has none
+    if not name.isidentifier():  # every lambda is called "<lambda>", and would replace the one before
+        raise ValueError(f"a {kind} is known by its function's name, and {name} is none; define it with `def`")
     if name in registry and not is_rerun(registry[name], function):
         raise ValueError(f"a {kind} named {name!r} is already registered")
     registry[name] = function

@@ -109,6 +109,12 @@ def ablate_heads(
 
     Resampling takes the next input of one random cycle through the batch, so no input keeps its own.
     """
+    if kind not in ("mean", "resample"):
+        raise ValueError(f"unknown kind {kind!r} of ablation; expected 'mean' or 'resample'")
+    if len(inputs) < 2:
+        raise ValueError(
+            f"{len(inputs)} input arrived; a head's output is replaced by that of others: give 2 or more"
+        )
     order = torch.randperm(len(inputs), generator=generator).to(inputs.device)
     other = torch.empty_like(order)
     other[order] = order.roll(1)
@@ -164,7 +170,8 @@ def patch_edges(
         for tokens in (inputs, source):
             found = captured(model, tokens, [pattern_name(layer), value])
             weight = found[pattern_name(layer)][row, :, query, key]  # [batch head]
-            flows.append(weight[..., None] * found[value][row, key])
+            values = found[value][row, key]  # [batch key_value_head d_head]
+            flows.append(weight[..., None] * values.repeat_interleave(weight.shape[1] // values.shape[1], dim=1))
         gain = flows[1] - flows[0]  # [batch head d_head]
         edits = [
             Edit(layer, {name: lambda output, head=head, gain=gain: _with_gain(output, gain, query, head)})

@@ -2,9 +2,9 @@
 
 An edit says which activations it replaces in one run. Until the layer where it begins its run is the unchanged one,
 so its copy is made there: at that layer's `hook_resid_pre` the unchanged batch, which goes along as long as it is
-needed, is repeated for each edit that begins. For the first layer, and for a model that is no bridge (which may read
-several layers at the end, all of one batch), the inputs are repeated instead. The results are those of one run per
-edit, to rounding.
+needed, is repeated for each edit that begins. The inputs are repeated instead for the first layer, and for any layer
+of a bridge to Hugging Face (whose masks are those of the batch that came in) and of a model that is no bridge (which
+may read several layers at the end, all of one batch). The results are those of one run per edit, to rounding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +76,8 @@ def _forward(model: Hooked, inputs: Tensor, edits: Sequence[Edit]) -> Tensor:
 def _grows(model: Hooked, layer: int) -> bool:
     from transformer_lens.model_bridge import TransformerBridge
 
-    return isinstance(model, TransformerBridge) and _entrance(layer) in model.hook_dict
+    native = isinstance(model, TransformerBridge) and model.cfg.architecture == "TransformerLensNative"
+    return native and _entrance(layer) in model.hook_dict
 
 
 def _entrance(layer: int) -> str:

@@ -29,7 +29,7 @@ SMOOTHING = 0.01
 @dataclass(frozen=True)
 class LinearProbe:
     """How well one value is decoded at one place, and what that must be compared with. Accuracies are balanced:
-    the mean over classes of the share that is found; guessing has `chance`."""
+    the mean over the held-out classes of the share that is found; guessing has `chance`."""
 
     accuracy: float
     low: float
@@ -42,6 +42,7 @@ class LinearProbe:
     shuffled: float
     """Of the value's labels shuffled over groups."""
     chance: float
+    """1 / number of held-out classes: 1 if a rare class is not among them, and then nothing is decodable."""
     bits: float
     """Length of the online code, bits per label."""
     untrained_bits: float
@@ -79,8 +80,9 @@ def linear_probe(
         raise ValueError(f"every label is {classes.tolist()}: there is nothing to decode; use more inputs")
     fit, test = split_groups(groups, rng)
     n_classes = len(classes)
+    chance = 1 / len(np.unique(encoded[test]))
     predicted = predictions(features, encoded, fit, test)
-    low, high = _interval(encoded[test], predicted, groups[test], n_classes, rng)
+    low, high = _interval(encoded[test], predicted, groups[test], rng)
     control = random_labels(types, n_classes, rng)
     shuffled = _shuffled(encoded, groups, rng)
     of_control, of_untrained, of_shuffled = (
@@ -88,7 +90,7 @@ def linear_probe(
         for given, target in ((features, control), (untrained, encoded), (features, shuffled))
     )
     if len(np.unique(types)) < 2:
-        of_control = 1 / n_classes  # one type has one label: nothing that could be told apart
+        of_control = chance  # one type has one label: nothing that could be told apart
     return LinearProbe(
         accuracy=balanced_accuracy(encoded[test], predicted),
         low=low,
@@ -96,7 +98,7 @@ def linear_probe(
         control=of_control,
         untrained=of_untrained,
         shuffled=of_shuffled,
-        chance=1 / n_classes,
+        chance=chance,
         bits=online_code(features, encoded, groups, n_classes, rng),
         untrained_bits=online_code(untrained, encoded, groups, n_classes, rng),
         uniform_bits=float(np.log2(n_classes)),
@@ -180,18 +182,22 @@ def _standardised(features: np.ndarray, fit: np.ndarray, of: np.ndarray) -> np.n
 
 
 def _interval(
-    labels: np.ndarray, predicted: np.ndarray, groups: np.ndarray, n_classes: int, rng: np.random.Generator
+    labels: np.ndarray, predicted: np.ndarray, groups: np.ndarray, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """The 95% percentile interval of the balanced accuracy over resampled groups; a class may be missing in some."""
+    """The 95% percentile interval of the balanced accuracy over resampled groups.
+
+    Of a class that a resample lacks, nothing is found there: without it, guessing would have more than chance.
+    """
     _, group = np.unique(groups, return_inverse=True)
-    counts = np.zeros((2, group.max() + 1, n_classes))
-    np.add.at(counts[0], (group, labels), 1)
-    np.add.at(counts[1], (group, labels), predicted == labels)
+    classes, label = np.unique(labels, return_inverse=True)
+    counts = np.zeros((2, group.max() + 1, len(classes)))
+    np.add.at(counts[0], (group, label), 1)
+    np.add.at(counts[1], (group, label), predicted == labels)
     n = counts.shape[1]
     weights = rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES).astype(float)
     there, right = weights @ counts[0], weights @ counts[1]  # [resample class]
-    recall = np.divide(right, there, out=np.full_like(right, np.nan), where=there > 0)
-    low, high = np.quantile(np.nanmean(recall, axis=1), [0.025, 0.975])
+    recall = np.divide(right, there, out=np.zeros_like(right), where=there > 0)
+    low, high = np.quantile(recall.mean(axis=1), [0.025, 0.975])
     return float(low), float(high)
 
 

@@ -45,7 +45,7 @@ class ActivationStream:
             if self._buffer.shape != shape:
                 self._buffer = np.empty(0, dtype=np.float32)  # the old one is gone before the new one comes
                 self._buffer = np.empty(shape, dtype=np.float32)
-            self._buffer[done : done + len(activation)] = activation.cpu().numpy()
+            self._buffer[done : done + len(activation)] = activation.float().cpu().numpy()
             done += len(activation)
 
         for part in self.inputs.split(self.chunk):

@@ -9,13 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interp.cli import main, parse
-from interp.commands import bench, claims, demo, entropy, heads, probe, report, trace, train
+from interp.commands import bench, claims, demo, doctor, entropy, heads, probe, report, trace, train
 from tests.fuzz.cases import HOSTILE_TEXT, command_refuses_or_works, refused_in_one_line
 from toy_models.task import load_tasks
 
 KINDS = {
     "entropy": entropy.Entropy,
     "claims run": claims.Run,
+    "claims plan": claims.Plan,
     "claims list": claims.List,
     "claims show": claims.Show,
     "claims judge": claims.Judge,
@@ -24,6 +25,7 @@ KINDS = {
     "report": report.Report,
     "bench": bench.Bench,
     "demo": demo.Demo,
+    "doctor": doctor.Doctor,
     "heads": heads.Heads,
     "probe": probe.Probe,
     "trace": trace.TraceOptions,

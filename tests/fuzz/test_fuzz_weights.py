@@ -1,5 +1,6 @@
 """Weights and configurations of models, damaged: refused with the file's name before any size in them is believed."""
 
+import contextlib
 import itertools
 import json
 import math
@@ -54,6 +55,21 @@ def test_a_gguf_header_that_asks_for_more_than_there_is(small_gguf, cases, place
     small_gguf.write_bytes(data)
     with pytest.raises(ValueError, match=rf"--model .*cannot be loaded \(.*small\.gguf is .*{count} "):
         load_model(str(small_gguf))
+
+
+@pytest.mark.parametrize("size", [2**64 - 1, 2**63, 2**40, 0], ids=["-1", "least negative", "2^40", "0"])
+@pytest.mark.parametrize("place", ["dimension", "offset"])
+def test_a_gguf_tensor_of_a_negative_or_huge_size_is_refused_or_sound(small_gguf, cases, place, size):
+    """Behind a tensor's name: how many dimensions, each of them, the type, and where its data begin."""
+    cases()
+    data = bytearray(small_gguf.read_bytes())
+    after = data.index(b"token_embd.weight") + len(b"token_embd.weight")
+    at = after + 4 if place == "dimension" else after + 4 + 2 * 8 + 4
+    data[at : at + 8] = struct.pack("<Q", size)
+    small_gguf.write_bytes(data)
+    sound = (place, size) == ("offset", 0)
+    with contextlib.nullcontext() if sound else pytest.raises(ValueError, match=r"small\.gguf"):
+        require_sound_gguf(small_gguf)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ Commands run in forks of a process whose HF_ENDPOINT is that server: this one ma
 """
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -263,10 +264,13 @@ def test_switches_are_put_back(monkeypatch):
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    tries = logging.getLogger("huggingface_hub.utils._http")
     with hub.asked_politely(offline=True):
         assert huggingface_hub.constants.is_offline_mode()
         assert datasets.config.HF_HUB_OFFLINE
         assert os.environ[hub.NO_CONVERSION] == "1"
+        assert not tries.isEnabledFor(logging.WARNING), "of five tries, five lines before ours"
     assert not huggingface_hub.constants.is_offline_mode()
     assert not datasets.config.HF_HUB_OFFLINE
     assert hub.NO_CONVERSION not in os.environ
+    assert tries.isEnabledFor(logging.WARNING)

@@ -279,9 +279,10 @@ def test_every_list_marks_a_conclusion_that_says_less_than_its_sentence(tmp_path
     )
     monkeypatch.setattr("interp.report.write_report", lambda *_: None)
     assert main(["demo", "--out", str(tmp_path)]) == 0
-    *_, last, told, _ = capsys.readouterr().out.splitlines()
+    *_, last, published, told, _ = capsys.readouterr().out.splitlines()
     assert last.startswith("wen2024/fig6 ")
     assert last.endswith("reproduced*")
+    assert "wen2024/fig3b, 6 seeds: undecided; wen2024/fig2, 6 seeds: reproduced*; " in published
     assert told == meaning
 
 
@@ -361,6 +362,25 @@ def test_what_an_interrupt_breaks_on_its_way_is_an_interrupt(broken, monkeypatch
 
     monkeypatch.setattr(f"interp.commands.{command}.main", interrupted)
     assert main([command]) == 130
+    assert capsys.readouterr().err == f"cotlens: interrupted{remedy}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("run wen2024/fig2", "; the same command with --resume goes on"),
+        ("plan wen2024/fig2", "; the same command begins again: without --record nothing is kept"),
+        ("plan wen2024/fig2 --record results", "; the same command with --resume goes on"),
+        ("plan wen2024/fig2 --record=results", "; the same command with --resume goes on"),
+        ("severity", ""),
+    ],
+)
+def test_resume_is_offered_where_something_is_kept(monkeypatch, capsys, words, remedy):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("interp.commands.claims.main", interrupted)
+    assert main(["claims", *words.split()]) == 130
     assert capsys.readouterr().err == f"cotlens: interrupted{remedy}\n"
 
 

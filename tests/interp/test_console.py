@@ -33,6 +33,19 @@ def test_the_time_left_is_an_estimate_from_the_pace(capsys, monkeypatch):
     ]
 
 
+def test_what_may_end_the_work_before_its_budget_is_told_once(capsys, monkeypatch):
+    now = iter([0.0, 10.0, 20.0])
+    monkeypatch.setattr(interp.console.time, "monotonic", lambda: next(now))
+    until = "the budget; stops when perfect"
+    with progress("t", 100, "samples", Console(file=io.StringIO()), until=until) as update:
+        update(25, "a")
+        update(50, "b")
+    assert capsys.readouterr().out.splitlines() == [
+        "t: 25 of 100 samples, a, at most 30 seconds until the budget; stops when perfect",
+        "t: 50 of 100 samples, b, at most 20 seconds until the budget",
+    ]
+
+
 @pytest.mark.parametrize(
     ("seconds", "told"),
     [(0, "0 seconds"), (119, "119 seconds"), (120, "2.0 minutes"), (7200, "2.0 hours"), (200_000, "2.3 days")],

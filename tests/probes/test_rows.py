@@ -70,6 +70,36 @@ def test_columns_of_different_length_are_refused():
         rows.table(**COMMON, value=[0.1, 0.2], layer=[1, 2, 3])
 
 
+def test_a_series_gives_its_values_in_their_order_whatever_its_index():
+    units, values = pd.Series(["a", "b"], index=[5, 6]), pd.Series([1.0, 2.0], index=[1, 0])
+    found = rows.table(**{**COMMON, "unit": units}, value=values, layer=pd.Series([3.0, 4.0], index=[0, 0]))
+    assert found[["unit", "layer", "value"]].to_numpy().tolist() == [["a", 3, 1.0], ["b", 4, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        ({"layer": 1.5}, "'layer' holds integers, got 1.5; convert"),
+        ({"head": [0, math.nan]}, "'head' holds integers, got nan"),
+        ({"samples": 1e30}, "'samples' holds integers, got 1e[+]30"),
+        ({"key": [None, 1]}, "'key' holds integers, got nan"),
+        ({"query": "3"}, "'query' holds integers, got '3'"),
+        ({"unit": [None, "b"]}, "'unit' lacks 1 of 2 texts"),
+        ({"unit": None}, "'unit' lacks 2 of 2 texts"),
+        ({"setting": [math.nan, "k=3"]}, "'setting' lacks 1 of 2 texts"),
+    ],
+)
+def test_a_cut_number_and_a_missing_text_are_refused(columns, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        rows.table(**{**COMMON, "value": [1.0, 2.0], **columns})
+
+
+def test_a_file_with_numbers_that_are_no_integers_is_refused(tmp_path):
+    rows.write_table(tmp_path / "rows.parquet", some_rows().astype({"layer": float}))
+    with pytest.raises(ValueError, match="'layer' holds integers, got float64"):
+        rows.read(tmp_path / "rows.parquet")
+
+
 def test_writing_refuses_bad_rows_and_keeps_the_old_file(tmp_path):
     path = tmp_path / "rows.parquet"
     rows.write(path, some_rows())

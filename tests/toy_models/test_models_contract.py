@@ -25,7 +25,7 @@ from toy_models.lego.task import Lego
 from toy_models.lego.theory_model import LegoTheory, LegoTheoryConfig
 from toy_models.parity.task import Parity
 from toy_models.parity.theory_model import SimplifiedBlock, random_embedding
-from toy_models.task import Task, is_causal
+from toy_models.task import Task
 from toy_models.tree_parity.forest import Forest
 from toy_models.tree_parity.task import TreeParity
 from toy_models.tree_parity.theory_model import PositionAttention
@@ -212,8 +212,9 @@ def test_transformer_lens_patches_every_model_as_a_loop_by_hand_does(case, point
 
 
 def test_a_row_is_normalised_by_the_keys_that_it_sees(case):
-    """Softmax gives every visible key some weight, so the keys of a row can be counted."""
-    expected = visible_keys(case.model, case.n_pos, is_causal(case.task), torch.device("cpu"))
+    """Softmax gives every visible key some weight, so the keys of a row can be counted. A model that is not causal
+    says so itself: nobody has to be told."""
+    expected = visible_keys(case.model, case.n_pos, True, torch.device("cpu"))
     _, cache = case.model.run_with_cache(case.clean)
     for name in case.hook_names("hook_pattern"):
         seen = (cache[name] > 0).sum(-1)

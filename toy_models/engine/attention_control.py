@@ -52,7 +52,7 @@ class AttentionControl:
 
 
 def fix_attention(model: "TransformerBridge", pattern: Float[Tensor, "head query key"]) -> None:
-    """Makes `pattern` the model's attention for good, whatever its queries and keys are."""
+    """Makes `pattern` the attention of the first layer for good; its queries and keys are frozen."""
     if pattern.shape[0] != model.cfg.n_heads:
         raise ValueError(f"the pattern has {pattern.shape[0]} heads, the model {model.cfg.n_heads}")
 
@@ -61,6 +61,9 @@ def fix_attention(model: "TransformerBridge", pattern: Float[Tensor, "head query
         return pattern[:, :n, :n].to(tensor).expand_as(tensor)
 
     model.hook_dict[PATTERN].add_perma_hook(fixed)
+    for name, parameter in model.state_dict(keep_vars=True).items():
+        if name.startswith(("blocks.0.attn.q.", "blocks.0.attn.k.")):
+            parameter.requires_grad_(False)  # nothing reads them
 
 
 def controlled_forward(model: "TransformerBridge", n_pos: int, control: AttentionControl) -> SparseForward:
@@ -74,9 +77,6 @@ def controlled_forward(model: "TransformerBridge", n_pos: int, control: Attentio
         return SparseForward(model)
     pattern = control.pattern.to(next(model.parameters()))
     fix_attention(model, pattern)
-    for name, parameter in model.state_dict(keep_vars=True).items():
-        if ".attn.q." in name or ".attn.k." in name:
-            parameter.requires_grad_(False)  # nothing reads them
     return SparseForward(model, pattern)
 
 

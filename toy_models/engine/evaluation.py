@@ -60,8 +60,7 @@ def attention_patterns(
     model: Hooked, inputs: Shaped[Tensor, "batch pos *features"], sparse: SparseForward | None = None
 ) -> Float[Tensor, "layer batch head query key"]:
     """`hook_pattern` of every layer: by the sparse step if that is given or nothing is hooked, which is the same."""
-    hooked = any(point.fwd_hooks for point in model.hook_dict.values())
-    if sparse is None and not hooked and why_not_sparse(model, inputs.shape[1]) is None:
+    if sparse is None and why_not_sparse(model, inputs.shape[1]) is None:
         sparse = SparseForward(cast("TransformerBridge", model))
     if sparse is not None:
         at_once = len(inputs) if sparse.n_layers == 1 else CHUNK

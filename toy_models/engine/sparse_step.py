@@ -66,6 +66,11 @@ def why_not_sparse(model: torch.nn.Module, n_pos: int) -> str | None:
             return f"the model has {name}={getattr(cfg, name)!r}, the sparse step needs {value!r}"
     if (slots := cfg.n_heads * n_pos * cfg.d_vocab) > MAX_SLOTS:
         return f"{slots} slots (heads x positions x vocabulary) are more than {MAX_SLOTS}"
+    if (hooked := next((name for name, point in model.hook_dict.items() if point.has_hooks()), None)) is not None:
+        return f"{hooked} has a hook, and the sparse step passes no hook point"
+    # Zeros in a native decoder; TransformerLens' compatibility mode puts the final LayerNorm's shift there.
+    if model.state_dict()["unembed.bias"].any():
+        return "the model has an unembed.bias, which the sparse step does not add"
     return None
 
 

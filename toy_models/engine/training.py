@@ -41,7 +41,7 @@ from toy_models.engine.training_run import (
     stream,
     stream_seed,
 )
-from toy_models.engine.weights import digest, load_weights, weights
+from toy_models.engine.weights import architecture, digest, load_weights, weights
 from toy_models.task import Batch, Task, is_causal
 
 if TYPE_CHECKING:
@@ -143,9 +143,11 @@ class Trainer:
         about = (
             _plain(model)
             if isinstance(model, DecoderConfig)
-            else {"model": type(model).__name__, "frozen": digest(model)}
+            else {"model": type(model).__name__, **architecture(model), "frozen": digest(model)}
         )
         self.identity = {"task": task.name, **_plain(task), **about, **_plain(config)}
+        if read is not next_token_logits:
+            self.identity["read"] = getattr(read, "__qualname__", type(read).__qualname__)
         split = stream_seed(config.seed, "split")
         self.held_out = held_out(task, config.n_validation, config.n_test, seed=split)
         hooked = self._decoder(model) if isinstance(model, DecoderConfig) else model

@@ -7,6 +7,14 @@ import hashlib
 
 import torch
 
+from probes.hooked.points import Hooked
+
+UNSHAPED = (
+    *("n_heads", "d_head", "act_fn", "normalization_type", "eps", "final_rms", "positional_embedding_type"),
+    *("attention_dir", "attn_scale", "attn_scores_soft_cap", "output_logits_soft_cap"),
+)
+"""What of a model's `cfg` decides its output and does not always show in the shapes of its weights."""
+
 
 def weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The model's parameters by their state-dict name, a tied one once, under its first name."""
@@ -44,12 +52,19 @@ def load_weights(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> No
 def digest(model: torch.nn.Module) -> str:
     """A fingerprint of a model's shapes and of what training leaves as it is: 16 hex digits.
 
-    Two models with the same digest differ in trained weights alone, which a checkpoint holds.
+    Two models with the same digest and the same `architecture` differ in trained weights alone, which a checkpoint
+    holds.
     """
-    trained = weights(model)
+    trained = {parameter.data_ptr() for parameter in model.parameters()}  # a tied one has two names
     found = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        if name not in trained:
-            found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        if tensor.data_ptr() not in trained:
+            as_bytes = tensor.detach().cpu().reshape(-1).view(torch.uint8)  # NumPy has no bfloat16
+            found.update(as_bytes.numpy().tobytes())
     return found.hexdigest()[:16]
+
+
+def architecture(model: Hooked) -> dict[str, str | int | float | None]:
+    """The settings `UNSHAPED`, as far as the model's `cfg` has them: a checkpoint must agree with them."""
+    return {name: getattr(model.cfg, name) for name in UNSHAPED if hasattr(model.cfg, name)}

@@ -152,6 +152,10 @@ class HookedEncoder(HookedRootModule):
             device=str(self.embed.weight.device),
         )
 
+    def n_visible(self, n_pos: int) -> Int[Tensor, "pos"]:
+        """How many keys each query sees: all of them."""
+        return torch.full((n_pos,), n_pos)
+
     def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch readout pos d_out"]:
         x = self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens.shape[1]))
         states = []

@@ -113,6 +113,10 @@ class KFoldTheory(HookedRootModule):
             device=str(self.readout.device),
         )
 
+    def n_visible(self, n_pos: int) -> Int[Tensor, "pos"]:
+        """How many keys each query sees: all of them."""
+        return torch.full((n_pos,), n_pos)
+
     def _aligned_readouts(self, scale: float) -> None:
         """Psi_l = scale e_{l+1} (x) 1_k (x) I_N (blocks from 0): the initial readouts and the construction's."""
         self.readout.zero_()

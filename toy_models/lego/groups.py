@@ -79,22 +79,9 @@ class GroupAction:
         return counts
 
     @property
-    def is_transitive(self) -> bool:
-        """Whether some element takes any point to any other."""
-        return bool((self._moves > 0).all())
-
-    @property
     def is_simply_transitive(self) -> bool:
         """Whether exactly one element does (Assumption 4.1)."""
         return bool((self._moves == 1).all())
-
-    @property
-    def stabiliser_size(self) -> int:
-        """How many elements fix a point; the same for every point, as all actions made by name are transitive."""
-        sizes = set(np.diag(self._moves).tolist())
-        if len(sizes) > 1:
-            raise ValueError(f"the stabilisers of {self.name} have different sizes {sorted(sizes)}")
-        return sizes.pop()
 
     @property
     def is_solvable(self) -> bool:
@@ -129,17 +116,6 @@ class GroupAction:
         others = int((self._moves * (self._moves - 1)).sum())  # ordered pairs that agree on a point
         pairs = self.n_points * self.n_elements * (self.n_elements - 1)
         return others / pairs if pairs else 0.0
-
-    def expected_distractors(self, length: int) -> float:
-        """How many of the other length - 1 predicates of a sentence give the right answer too, on average.
-
-        Actions are drawn with replacement, so the true element itself counts when it is drawn again:
-        (length - 1) P(h(y) = g(y)) for independent uniform g, h, y, which is (length - 1) / |Y| if transitive.
-        """
-        if length < 1:
-            raise ValueError(f"a sentence has at least 1 predicate, got length={length}")
-        agreeing = int((self._moves**2).sum())
-        return (length - 1) * agreeing / (self.n_points * self.n_elements**2)
 
 
 @lru_cache

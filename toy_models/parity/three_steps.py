@@ -96,11 +96,6 @@ def steps_of(task: Parity, device: torch.device | None = None) -> Int[Tensor, "s
     return torch.arange(task.n, task.n + task.k, device=device)
 
 
-def steps_table(block: SimplifiedBlock, task: Parity) -> Tables:
-    """What the supervised positions of parity with CoT need of the weights."""
-    return tables(block, steps_of(task, block.A.device), task.n_ctx)
-
-
 def every_sequence(task: Parity) -> Batch:
     """All 2^n inputs with their running parities: a batch whose gradient is the expected one."""
     bits = every_input(task.n)

@@ -58,7 +58,7 @@ class _Attention(nn.Module):
         self.hook_v, self.hook_z = HookPoint(), HookPoint()  # [batch pos head d_head]
 
     def forward(self, x: Float[Tensor, "batch pos 1"]) -> Float[Tensor, "batch pos 1"]:
-        idle = torch.zeros(self.d - 1, x.shape[1], device=x.device)
+        idle = self.W.new_zeros(self.d - 1, x.shape[1])
         causal = torch.ones_like(idle, dtype=torch.bool).tril()
         visible = torch.cat([causal, self.get_buffer("visible")])
         scores = torch.cat([idle, self.W]).masked_fill(~visible, -torch.inf)
@@ -140,12 +140,12 @@ class PositionAttention(HookedRootModule):
                 f"the model reads d + k - 2 = {self.forest.n_keys} positions, got {values.shape[1]}; "
                 "nodes not yet generated are zeros"
             )
-        return self.blocks[0](self.hook_embed(values)[..., None])[:, self.forest.d - 1 :, 0]
+        return self.blocks[0](self.hook_embed(values.to(self.W.dtype))[..., None])[:, self.forest.d - 1 :, 0]
 
     def rollout(self, bits: Int[Tensor, "batch bit"]) -> Float[Tensor, "batch node"]:
         """TF applied to its own output until the chain stands still: k - 1 times, or log2 k with the level mask."""
         d = self.forest.d
-        values = torch.zeros(len(bits), self.forest.n_keys, device=bits.device)
+        values = self.W.new_zeros(len(bits), self.forest.n_keys)
         values[:, :d] = 1.0 - 2.0 * bits
         nodes = self(values)
         for _ in self.forest.stages(self.mask)[1:]:

@@ -19,9 +19,6 @@ import torch
 from probes.attention.kernel.launch import Launch
 from probes.attention.kernel.tiles import Sizes
 
-SHARED_BYTES = 99 * 1024
-"""What a program may have on the smallest GPUs from compute capability 8.0 on."""
-
 
 @dataclass(frozen=True)
 class Resources:

@@ -279,11 +279,22 @@ def test_the_texts_of_a_batch_are_told_apart():
         ([1, 2, 3], {"tokens": ["a", "b"]}, "give one label for each token"),
         ([1, 2, 3], {"statistics": ["entropy"]}, "unknown statistic 'entropy'"),
         ([1, 2, 3], {"statistics": []}, "name at least one"),
+        ([1, 2, 3], {"mask": torch.ones(1, 1, 3, 3).tril()}, r"float32; expected booleans .* mask.bool\(\)"),
+        ([1, 2, 3], {"mask": torch.ones(1, 1, 3, 3).tril().long()}, "int64; expected booleans"),
+        ([1, 2, 3, 4], {"mask": torch.ones(1, 1, 3, 3).tril().bool()}, r"expected booleans of shape \(1, 1, 4, 4\)"),
+        ([[1, 2], [3, 4]], {"mask": torch.ones(1, 1, 2, 2).tril().bool()}, r"of shape \(2, 1, 2, 2\)"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused(ids, options, complaint):
     with pytest.raises(ValueError, match=complaint):
         record(build("llama"), ids, **options)
+
+
+def test_a_boolean_mask_hides_keys():
+    seen = torch.ones(2, 1, 3, 3).tril().bool()
+    seen[1, 0, 2, 1] = False
+    found = record(build("llama"), [[1, 2, 3], [1, 2, 3]], mask=seen)
+    assert found.n_visible[0, :, 0].tolist() == [[1, 2, 3], [1, 2, 2]]
 
 
 def test_what_was_not_recorded_is_named():

@@ -223,5 +223,12 @@ def test_log_probs_are_those_of_the_full_logits(llama):
         logs = llama.model(ids).logits.log_softmax(-1)
     expected = torch.stack([logs[:, p - 1].gather(1, ids[:, p, None])[:, 0] for p in places.tolist()], 1)
     torch.testing.assert_close(token_log_probs(llama, ids, places), expected)
-    with pytest.raises(ValueError, match="the first token has no probability"):
-        token_log_probs(llama, ids, torch.tensor([0]))
+
+
+@pytest.mark.parametrize("places", [[], [0], [3, -1], [12]])
+def test_places_without_a_probability_are_refused(llama, places):
+    complaint = "the first token has no probability; expected places from 1 to 11"
+    with pytest.raises(ValueError, match=complaint):
+        token_log_probs(llama, tokens(2, 12), torch.tensor(places, dtype=torch.long))
+    with pytest.raises(ValueError, match=complaint):
+        knocked_out_log_probs(llama, list(range(12)), [random_edges(12)], places)

@@ -218,6 +218,22 @@ def test_a_new_scope_is_measured_at_once(untouched, llama, problems, tmp_path):
     np.testing.assert_allclose(by_condition["cot"], by_condition["no_cot"], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "complaint"),
+    [
+        ((range(1, 9, 2),), r"range\(1, 9, 2\): expected neighbouring tokens"),
+        ((range(9, 0, -1),), "expected neighbouring tokens in their order"),
+        ((range(-2, 9),), "expected neighbouring tokens in their order, counted from 0"),
+        ((range(5, 3),), "expected neighbouring tokens"),
+        ((range(9), 0), "a window of 0 tokens; expected 1 or more"),
+        ((range(8, 14),), r"scope 'mine' chose range\(8, 14\) of a text of 9 tokens"),
+    ],
+)
+def test_tokens_that_would_not_be_measured_as_they_are_chosen_are_refused(chosen, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        Scope("mine", "mine", lambda text: Selection(*chosen)).selection(TokenCounts(9, 4))
+
+
 def test_what_registering_a_scope_refuses(untouched):
     with pytest.raises(ValueError, match="already registered"):
         register_scope("final", label="mine")(lambda text: None)

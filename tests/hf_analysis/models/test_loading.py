@@ -66,6 +66,16 @@ def test_the_digest_sees_weights_and_dtype(directory, tokenizer):
     assert len(digests) == 3
 
 
+def test_the_digest_sees_weights_between_those_of_a_sample(tokenizer):
+    digests = set()
+    for change in (lambda matrix: None, lambda matrix: matrix[2::3].zero_(), lambda matrix: matrix[1, 1].add_(1e-6)):
+        model = build("qwen2")
+        with torch.no_grad():
+            change(model.model.layers[0].mlp.gate_proj.weight)
+        digests.add(LoadedModel("x", model, tokenizer).digest)
+    assert len(digests) == 3
+
+
 def test_pickled_weights_are_not_read(directory, tmp_path):
     shutil.copytree(directory, tmp_path / "pickled")
     weights = build("qwen2").state_dict()

@@ -1,5 +1,7 @@
 """Conditions: what each one keeps and changes, and that all of them are deterministic."""
 
+import functools
+
 import pytest
 
 from hf_analysis.text.conditions import CONDITIONS, Context, Passage, find_condition, register, tokenise
@@ -128,3 +130,11 @@ def test_the_registry_refuses_duplicates_and_lists_what_it_knows():
         register(cot)
     with pytest.raises(ValueError, match="unknown condition 'cott'; the conditions are cot, cot_clean, filler"):
         find_condition("cott")
+
+
+@pytest.mark.parametrize("nameless", [lambda problem, context: Passage("", ""), functools.partial(len)])
+def test_the_registry_refuses_what_has_no_name_of_its_own(nameless):
+    before = dict(CONDITIONS)
+    with pytest.raises(ValueError, match=r"known by its function's name, and (<lambda>|functools.partial.*) is none"):
+        register(nameless)
+    assert before == CONDITIONS

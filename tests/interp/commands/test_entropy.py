@@ -1,6 +1,7 @@
 """`cotlens entropy` in-process, with the real built-in model."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -62,7 +63,13 @@ def test_three_problems_on_random_weights_are_no_verdict_on_a_paper(tiny_model, 
     said = capsys.readouterr().out
     assert not any(outcome in said for outcome in OUTCOMES)
     assert said.endswith("A verdict on the paper's claim: cotlens claims run wen2024/fig6\n")
-    assert "min" in said
+    assert "min: minimum of the normalised entropy" in said
+    assert "lower is sparser" in said
+    assert "q10" not in said
+    (shown,) = map(int, re.findall(r"not corrected for there being (\d+) intervals", said))
+    (more,) = map(int, re.findall(r"(\d+) more, of other metrics or pairs", said))
+    assert shown + more == len(read_effects(out / "effects.json"))
+    assert shown < 25
     assert "3 problems" in said
     assert not (out / "verdicts.json").exists()
     assert not any(outcome in (out / "effects.json").read_text() for outcome in OUTCOMES)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from interp.cli import main
-from interp.commands.heads import summary
+from interp.commands.heads import _printed, _untested, summary
 from probes import rows
 
 
@@ -69,6 +69,15 @@ def test_the_summary_names_the_copying_head_and_tests_it_over_all_heads():
     chance = [summary(made_up(20, copied=0.0, seed=seed), top=1)[-1]["clear_heads"] > 0 for seed in range(20)]
     assert sum(chance) <= 4, "at a familywise 5%, five or more of twenty have p = 0.003"
     assert summary(made_up(4, copied=0.3), top=1)[-1]["p_familywise"] is None, "four problems cannot reach 0.05"
+
+
+@pytest.mark.parametrize(("n", "tested"), [(4, False), (20, True)])
+def test_without_enough_problems_the_column_of_clear_heads_gives_way_to_a_reason(n, tested):
+    found = summary(made_up(n, copied=0.3), top=1)
+    columns = [str(column.header) for column in _printed(found).columns]
+    assert ("clear heads" in columns) == tested
+    reason = "copy_from_question: which heads do it clearly, all tested together, takes 6 problems; there are 4"
+    assert _untested(found) == ("" if tested else reason)
 
 
 @pytest.mark.parametrize(

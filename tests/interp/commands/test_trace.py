@@ -1,6 +1,7 @@
 """`cotlens trace` in-process, on a tiny model behind a real tokenizer, and the three-line call."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from hf_analysis import trace
 from hf_analysis.models.loading import load_model, tiny_twin
 from interp.cli import main
+from interp.core.trace_words import LEGEND, legend
 from probes import rows
 from probes.attention import computation
 from tests.hf_analysis.traces.made import SENTENCES, made_trace
@@ -141,6 +143,26 @@ def test_three_lines_on_a_model_object(tiny):
         trace(loaded.model, "x")
     with pytest.raises(ValueError, match="has no <think>"):
         trace(loaded, "Two plus two is four.")
+
+
+@pytest.mark.parametrize("more", [[], ["--chat"], ["--generate"]])
+def test_the_data_are_looked_for_before_the_model_is_loaded(more, tmp_path, capsys):
+    assert main(["trace", "--data", "missing.jsonl", "--out", str(tmp_path / "x"), *more]) == 2
+    said = capsys.readouterr()
+    assert "no such file" in said.err
+    assert "loading" not in said.out
+    assert not (tmp_path / "x").exists()
+
+
+def test_every_name_in_the_table_of_means_is_explained(run):
+    found = json.loads((run / "trace.json").read_text())
+    names = [one["name"] for one in (*found["estimates"], *found["agreement"])]
+    lines = legend(names)
+    words = {term for name in names for term in re.findall(r"[a-z]+_[a-z_]+|attention|suppression|kurtosis", name)}
+    assert words <= {line.partition(": ")[0] for line in lines}
+    assert any(line.startswith("early_area_log_odds: log-odds of the answer that are lacking") for line in lines)
+    assert not legend(["mean over heads"])
+    assert all(len(line) < 118 for line in legend(LEGEND))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""Effects against values computed by hand, and how they are stored and printed."""
+"""Effects against values computed by hand, and how they are stored."""
 
-import io
 import json
 import math
 
@@ -8,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from rich.console import Console
 
 from hf_analysis.measurement.reductions import PassageRows, reduce_problem
 from hf_analysis.text.problems import load_problems
@@ -18,7 +16,6 @@ from interp.core.effects import (
     Effect,
     compared,
     effect_of,
-    effect_table,
     effects,
     head_effects,
     pairs,
@@ -223,18 +220,6 @@ def test_effects_are_stored_and_read(tmp_path):
         (tmp_path / "effects.json").write_text(wrong)
         with pytest.raises(ValueError, match=r"effects.json is not a file of effects"):
             read_effects(tmp_path / "effects.json")
-
-
-def test_the_table_has_a_row_for_each_pair_and_a_column_for_each_scope():
-    found = effects(rows(("cot", "no_cot", "[filler]"), ("min", "mean"), ("all", "answer")))
-    console = Console(width=120, record=True, file=io.StringIO())
-    console.print(effect_table(found, "a model [of mine]"))
-    text = console.export_text()
-    assert "a model [of mine]" in text
-    for effect in found:
-        assert any(
-            f"{effect.first} − {effect.second} " in line and effect.interval in line for line in text.splitlines()
-        )
 
 
 def test_figures_name_what_was_compared():

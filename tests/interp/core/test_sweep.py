@@ -9,9 +9,10 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 import interp.core.engine
+import interp.core.sweep
 from interp.core.claim import load_claims
 from interp.core.engine import Local
-from interp.core.sweep import Pace, run_claim, seeded
+from interp.core.sweep import Pace, kinds_of, run_claim, seeded
 from probes import rows
 
 
@@ -134,11 +135,26 @@ def test_items_of_one_name_are_refused(claim, tiny, tmp_path):
 
 
 def test_progress_names_the_items_and_counts_over_all_claims(claim, tiny, tmp_path):
-    said, pace = [], Pace(total=6)
-    pace.skip(4)
-    run_claim(claim, "smoke", tmp_path / "r", preset=seeded(tiny, 2), pace=pace, report=said.append)
+    preset = seeded(tiny, 2)
+    said, pace = [], Pace(["earlier"] * 4 + kinds_of(claim, claim.items(preset)))
+    pace.skip(["earlier"] * 4)
+    run_claim(claim, "smoke", tmp_path / "r", preset=preset, pace=pace, report=said.append)
     assert [line.split(",")[0] for line in said] == ["wen2024/fig3b cot", "wen2024/fig3b cot"]
     assert ["[5/6, about" in said[0], "[6/6, about 0 seconds left]" in said[1]] == [True, True]
+
+
+def test_the_time_left_waits_for_one_item_of_each_kind(monkeypatch):
+    """Two slow items and four quick ones on one core: the first takes 100 seconds, a quick one 2."""
+    now = iter([0.0, 102.0, 104.0])
+    monkeypatch.setattr(interp.core.sweep.time, "monotonic", lambda: next(now))
+    pace = Pace(["slow"] * 2 + ["quick"] * 4)
+    assert pace.done("slow", 100.0) == "[1/6]"
+    assert pace.done("quick", 2.0) == "[2/6, about 106 seconds left]"
+    now = iter([10.0, 20.0])
+    many = Pace(f"kind {number}" for number in range(10))
+    told = [many.done(f"kind {number}", 2.0) for number in range(5)]
+    assert told[:4] == [f"[{number}/10]" for number in range(1, 5)]
+    assert told[4] == "[5/10, about 10 seconds left]"  # several are done: their mean stands for the other kinds
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="interrupts cannot wait on this system")

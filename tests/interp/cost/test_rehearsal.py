@@ -247,6 +247,52 @@ def test_a_killed_plan_goes_on_with_the_next_kind(toy: Claim, tmp_path: Path, mo
     assert not [file for file in tmp_path.rglob("*.json") if file.name != "plans.json"]
 
 
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_what_is_tried_is_told_before_it_takes_its_time(toy: Claim, capsys, monkeypatch, more: list[str]) -> None:
+    said = []
+
+    def listening(self, claim_id: str, item: Item, *options) -> Rehearsed:
+        said.append(capsys.readouterr().out.splitlines()[-1])
+        return rehearse(claim_id, item, *options)
+
+    monkeypatch.setattr(estimating.Process, "rehearse", listening)
+    main(["plan", ID, *more])
+    n, like = (2, 2) if more else (1, 4)
+    assert said[0] == f"{ID} [1/{n}] trying d=16,seed=0, the largest of {like} items like it, cut short"
+    assert len(said) == n
+
+
+def test_an_item_that_is_tried_for_long_is_told_of_again(toy: Claim, monkeypatch) -> None:
+    monkeypatch.setattr(estimating.Process, "rehearse", REHEARSE)
+    monkeypatch.setattr(estimating, "PATIENCE", 0.05)
+    monkeypatch.setattr(estimating, "rehearse", lambda *given: time.sleep(0.3) or Rehearsed())
+    said: list[str] = []
+    process = estimating.Process(said.append)
+    process.pool = ThreadPoolExecutor(1)  # pyright: ignore[reportAttributeAccessIssue]
+    assert not process.rehearse(ID, toy_items(Toy())[0]).error
+    assert said[0] == f"{ID}: still trying d=8,seed=0, 0 seconds so far"
+    process.close()
+
+
+def test_a_killed_plan_that_records_keeps_what_it_tried_for_resume(toy: Claim, tmp_path: Path, monkeypatch) -> None:
+    tried = []
+
+    def until_killed(self, claim_id: str, item: Item, *options) -> Rehearsed:
+        tried.append(item.name)
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        return rehearse(claim_id, item, *options)
+
+    monkeypatch.setattr(estimating.Process, "rehearse", until_killed)
+    words = ["plan", ID, "--dry-run", "--record", str(tmp_path)]
+    with pytest.raises(KeyboardInterrupt):
+        main(words)
+    main([*words, "--resume"])
+    assert tried == ["d=16,seed=0", "d=8,seed=0", "d=8,seed=0"]
+    main(words)  # without --resume everything is tried again
+    assert len(tried) == 5
+
+
 def test_learning_rates_and_seeds_make_no_kinds_and_sizes_no_families(toy: Claim) -> None:
     small, other, large, _ = toy_items(Toy())
     assert kind_of(toy, small) == kind_of(toy, other) != kind_of(toy, large)

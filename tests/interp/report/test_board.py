@@ -1,7 +1,8 @@
 """What does a claim's card say: conclusion, parts with their roles and levels, error rates, published files?"""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from interp.report import build
 from interp.report.board import MARKS, PART_MARKS, card, cards, counts_line, papers
 from interp.report.errors import errors
 from interp.report.forest import WIDTH, forest
-from interp.report.sources import read_runs, read_severity
+from interp.report.sources import Run, read_runs, read_severity
 from interp.report.templates import environment
 from tests.interp.report.elements import Elements
 from tests.interp.report.synthetic import plain_toy_run
@@ -25,6 +26,15 @@ def drawn(call: str, **values) -> str:
     imports = "{% from 'claim.html' import claim, forest, not_run, part with context %}"
     template = environment().from_string(f"{imports}{{{{ {call} }}}}")
     return template.render(marks=MARKS | PART_MARKS, **values)
+
+
+def at_preset(run: Run, name: str, **changed) -> Run:
+    """The run as if it had had the numbers of its claim's preset `name`, but for those `changed`."""
+    assert run.judged is not None
+    preset: Any = run.judged.claim.preset(name)
+    numbers = json.loads(json.dumps(asdict(preset))) | changed
+    judged = replace(run.judged, record=replace(run.judged.record, preset=name))
+    return replace(run, config={"claim": run.judged.claim.id, "preset": name, **numbers}, judged=judged)
 
 
 def verdict(low: float | None = 0.0, high: float | None = 1.0, estimate: float | None = 1.0, **more) -> Verdict:
@@ -123,11 +133,35 @@ def test_error_rates_stand_beside_the_verdict(runs, tmp_path):
     assert errors(rates, ["points"]) is None
     (tmp_path / "severity.json").write_text(json.dumps([rate.record() for rate in rates]))
     assert read_severity([tmp_path / "none", tmp_path]) == {"wen2024/fig3b": rates}
+    (run,) = read_runs([runs / "fig3b"])
+    shown = drawn("claim(card)", card=card(load_claims()["wen2024/fig3b"], 1, at_preset(run, "cpu"), rates))
+    assert "This judge in 3 simulated worlds, 50 draws each, primary parts: false support 4%" in shown
+    assert "not known for a run of this size" not in shown
     page = build([runs], results=tmp_path)
-    assert "3 simulated worlds, 50 draws each, primary parts: false support 4%" in page
+    told = "At the published size (6 seeds) in 3 simulated worlds, 50 draws each, primary parts: false support 4%"
+    assert told in page  # that run has two seeds
+    assert "This judge in" not in page
     (tmp_path / "severity.json").write_text('[{"claim": 1}]')
     with pytest.raises(ValueError, match="severity"):
         read_severity([tmp_path])
+
+
+def test_what_was_written_of_the_published_run_says_so_beside_a_smaller_one(runs):
+    (run,) = read_runs([runs / "fig3b"])
+    assert run.judged is not None
+    judgement = replace(run.judged.record.judgement, conclusion="partly reproduced")
+    judged = replace(run.judged, record=replace(run.judged.record, judgement=judgement))
+    claim = replace(judged.claim, falls_short="From k=2 to k=4 no law is told.")
+    rates = [Severity(claim.id, "one-hot", "mass", truth=True, right=1.0, wrong=0.0, n=50)]
+    small, whole = replace(run, judged=judged), at_preset(replace(run, judged=judged), "cpu", first_unit=40)
+    assert card(claim, run=small).short == "Of the published run: From k=2 to k=4 no law is told."
+    same, fewer = card(claim, 1, whole, rates), card(claim, 1, at_preset(whole, "cpu", seeds=3), rates)
+    assert same.short == claim.falls_short
+    assert (same.errors is None, same.errors_elsewhere) == (False, "")
+    assert fewer.short.startswith("Of the published run: ")
+    assert fewer.errors is None
+    assert all(line.errors is None for line in fewer.lines)
+    assert fewer.errors_elsewhere.endswith("power 100%; not known for a run of this size.")
 
 
 @pytest.mark.usefixtures("drawn")

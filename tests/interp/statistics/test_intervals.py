@@ -64,10 +64,20 @@ def test_decide_mirrors_itself(value, down, up, threshold):
     assert decide(wider, threshold=threshold, direction="above") == "inconclusive"
 
 
-@pytest.mark.parametrize("bad", [(np.nan, 0, 1), (0, np.nan, 1), (0, 1, -1)])
+@pytest.mark.parametrize("bad", [(np.nan, 0, 1), (0, np.nan, 1), (0, 1, -1), (44.2, -1, 1), (-1.1, -1, 1)])
 def test_interval_refuses_nonsense(bad):
     with pytest.raises(ValueError, match="Interval"):
         Interval(*bad, 0.95, 5)
+
+
+def test_the_interval_of_a_statistic_that_resamples_lessen_holds_its_estimate():
+    found = cluster_bootstrap(np.arange(9.0), np.arange(9), lambda x: len(np.unique(x)), rng=0, n_resamples=200)
+    assert found.value == found.high == 9 > found.low
+
+
+def test_an_estimate_may_leave_its_interval_by_rounding():
+    assert Interval(1 + 1e-8, -1, 1, 0.95, 5).value > 1
+    assert Interval(-np.inf, -np.inf, 1, 0.95, 5).low == -np.inf
 
 
 @repeatable

@@ -79,6 +79,13 @@ def test_causal_rows_are_normalised_by_what_they_see():
     assert (one_hot[1:] == 0).all()
 
 
+def test_more_than_the_visible_keys_allow_is_refused():
+    with pytest.raises(ValueError, match=r"4\.33 times the largest entropy"):
+        normalised_entropy(torch.tensor([0.3, 3.0, 9.0]), torch.tensor([2, 2, 1]))
+    uniform = torch.full((100, 100), 0.01).bfloat16()  # rounding is no mistake: these sum to 1.001
+    assert (normalised_entropy(row_entropy(uniform), torch.full((100,), 100)) == 1).all()
+
+
 @pytest.mark.parametrize("visible", [0, 1])
 def test_a_row_without_two_keys_is_nan_and_never_the_minimum(visible):
     pattern = torch.tensor([[float(visible), 0, 0], [0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3]])

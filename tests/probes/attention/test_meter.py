@@ -8,6 +8,8 @@ from probes.attention.dependence import without_self
 from probes.attention.meter import AttentionMeter, AttentionProbe
 from probes.hooked.points import captured, pattern_name
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
+from toy_models.engine.evaluation import head_entropies
+from toy_models.kfold.encoder import EncoderConfig, Shape, hooked_encoder
 from toy_models.kfold.task import KFold
 from toy_models.kfold.theory_model import KFoldTheory
 from toy_models.parity.construction import parity_construction
@@ -109,6 +111,20 @@ def test_theorem_4_has_one_layer_for_each_mask():
         elsewhere = ~(wanted & own).any((0, 2))[batch.supervised]  # own positions are not attention's business
         assert (served[mask, elsewhere] == 1).all()
         assert served[[layer for layer in range(3) if layer != mask]][:, elsewhere].mean() < 0.4
+
+
+def test_an_encoder_is_measured_as_one_by_default():
+    model, generator = (
+        hooked_encoder(EncoderConfig(2, 2, 8), Shape(7, 6, 5), seed=1),
+        torch.Generator().manual_seed(0),
+    )
+    inputs, steps = torch.randint(0, 7, (4, 6), generator=generator), torch.arange(6)
+    meter = AttentionMeter(model)
+    meter.update(inputs, torch.ones(4, 6, 6, dtype=torch.bool), steps)
+    rows = captured(model, inputs, [pattern_name(0)])[pattern_name(0)].double()
+    expected = -torch.xlogy(rows, rows).sum(-1).mean(0) / torch.tensor(6.0).log()
+    torch.testing.assert_close(meter.result().row_entropy[0], expected, atol=1e-5, rtol=0)
+    assert torch.equal(head_entropies(model, inputs), head_entropies(model, inputs, causal=False))
 
 
 def test_no_batch_is_no_result():

@@ -183,6 +183,37 @@ def test_a_new_statistic_has_metrics_at_once(untouched):
 
 
 @pytest.mark.parametrize(
+    ("returned", "complaint"),
+    [
+        (lambda entropy: entropy * 100, r"gave [\d.]+, outside the low=0 and high=2 that it was registered with"),
+        (lambda entropy: entropy.clamp(max=1) - 2, "gave -[12].*, outside the low=0"),
+        (lambda entropy: entropy.mean(1, keepdim=True), r"gave \(2, 1, 23\); expected a tensor \(2, 4, 23\)"),
+        (lambda entropy: entropy[..., 1:], r"gave \(2, 4, 22\)"),
+        (lambda entropy: None, "gave NoneType; expected a tensor"),
+        (lambda entropy: 1.0, "gave float; expected a tensor"),
+    ],
+)
+def test_what_is_not_one_number_per_row_within_the_bounds_is_refused(untouched, returned, complaint):
+    def mine(entropy):
+        return returned(entropy)
+
+    register(label="mine", reductions=("mean",), high=2.0)(mine)
+    found = chunked_row_statistics(*random_qk(5), 0.5)[0]
+    with pytest.raises(ValueError, match=f"statistic 'mine' {complaint}"):
+        find_statistic("mine").of(found)
+
+
+def test_rounding_and_rows_without_a_value_are_within_the_bounds(untouched):
+    @register(label="mine", reductions=("mean",), high=1.0)
+    def mine(entropy):
+        values = (entropy * 0 + 1.0001).index_fill(-1, torch.tensor([0]), torch.inf)  # it sees one key only
+        return values.index_fill(-1, torch.tensor([1]), torch.nan)
+
+    found = find_statistic("mine").of(chunked_row_statistics(*random_qk(6), 0.5)[0])
+    assert found[0, 0, :3].tolist() == pytest.approx([math.inf, math.nan, 1.0001], nan_ok=True)
+
+
+@pytest.mark.parametrize(
     ("name", "parameter", "options", "complaint"),
     [
         ("sink_mass", "sink_mass", {}, "registered twice"),

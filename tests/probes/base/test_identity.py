@@ -54,6 +54,17 @@ def test_another_run_is_refused_with_every_difference(tmp_path):
         admit(tmp_path, {**IDENTITY, "task": "t", "lr": 3}, resume=True)
 
 
+def test_a_difference_within_a_part_is_named_alone(tmp_path):
+    begun = {"training": {"budget": 4096, "model": {"heads": 2, "width": 8}}, "task": None}
+    wanted = {"training": {"budget": 8192, "model": {"heads": 2, "width": 9}}, "task": {"k": 3}}
+    told = (
+        r"\(task: None there, {'k': 3} here; training.budget: 4096 there, 8192 here; "
+        r"training.model.width: 8 there, 9 here\)"
+    )
+    with pytest.raises(ValueError, match=f"holds another run {told}; choose another"):
+        require_same(tmp_path, wanted, begun)
+
+
 def test_names_of_others_count_unless_the_directory_is_shared(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(ValueError, match=r"holds 'thesis.tex' and no r.json: no run to resume"):

@@ -1,9 +1,12 @@
 """Interventions: explicit constructions with known answers, loops head by head, TransformerLens, and a null."""
 
+import inspect
+
 import pytest
 import torch
 import transformer_lens.patching as lens
 from scipy.stats import binom, ttest_1samp
+from transformer_lens.model_bridge import TransformerBridge
 
 from probes.hooked.causal import (
     ablate_heads,
@@ -19,6 +22,7 @@ from probes.hooked.causal import (
 )
 from probes.hooked.edits import Edit, run_edits
 from probes.hooked.points import captured, residual_names, z_name
+from tests.hf_analysis.tiny_models import build, loaded, tokens
 from toy_models.engine.corruption import corrupted_pairs
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
 from toy_models.engine.probing import read_margins
@@ -108,6 +112,36 @@ def test_patched_heads_equal_transformer_lens(decoder, batch, pairs):
         )
         assert torch.allclose(ours[:, :, step], theirs.values.flatten(0, 1), atol=1e-5)
     assert (ours - unchanged(decoder, batch.inputs, read)).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_heads_and_edges_of_a_hugging_face_model_equal_a_run_for_each(name):
+    """It masks the batch that came in, so no layer may grow it; Llama's four heads share two values."""
+    options = {"hf_model": build(name), "tokenizer": loaded(None).tokenizer, "device": "cpu"}
+    model = TransformerBridge.boot_transformers({"gpt2": "gpt2", "llama": "meta-llama/Llama-3.2-1B"}[name], **options)
+    (inputs, source), key, row = tokens(6, 9).split(3), torch.tensor([2, 0, 5]), torch.arange(3)
+    heads, edges = [], []
+    for layer, head in head_places(model):
+        place, pattern, value = (f"blocks.{layer}.attn.hook_{part}" for part in ("z", "pattern", "v"))
+        here, there = (captured(model, of, [place, pattern, value]) for of in (inputs, source))
+        own = head * here[value].shape[2] // 4
+        flow = [of[pattern][row, head, 7, key, None] * of[value][row, key, own] for of in (here, there)]
+        for found, changed in ((heads, there[place][:, :, head]), (edges, here[place][:, :, head].clone())):
+            if found is edges:
+                changed[:, 7] += flow[1] - flow[0]
+
+            def written(z, hook, head=head, changed=changed):
+                z = z.clone()
+                z[:, :, head] = changed
+                return z
+
+            found.append(model.run_with_hooks(inputs, fwd_hooks=[(place, written)])[:, 7:, 5])
+    for found, expected in (
+        (patch_heads(model, inputs, source, lambda logits: logits[:, 7:, 5]), torch.stack(heads)),
+        (patch_edges(model, inputs, source, lambda logits: logits[:, 7:, 5], 7, key), torch.stack(edges)),
+    ):
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert (torch.stack(heads) - torch.stack(edges)).abs().amax((1, 2)).min() > 1e-3
 
 
 def test_a_bridge_can_be_read_but_not_written_between_attention_and_mlp(decoder, batch, pairs):
@@ -265,6 +299,12 @@ def test_in_random_models_a_knockout_is_found_no_more_often_than_stated():
 def test_what_cannot_be_done_is_said(decoder, batch):
     with pytest.raises(ValueError, match="at least one intervention"):
         run_edits(decoder, batch.inputs, read_margins(batch), [])
+    generator, read = torch.Generator(), read_margins(batch)
+    for kind in ("mean", "resample"):
+        with pytest.raises(ValueError, match="1 input arrived"):
+            ablate_heads(decoder, batch.inputs[:1], read, kind, generator)
+    with pytest.raises(ValueError, match="unknown kind 'zero'"):
+        inspect.unwrap(ablate_heads)(decoder, batch.inputs, read, "zero", generator)  # past the type checker of tests
     model = KFoldTheory(2, 3)
     del model.hook_dict["blocks.0.attn.hook_v"]
     values = torch.zeros(2, 2, 3, dtype=torch.long)

@@ -75,6 +75,26 @@ def test_nothing_is_decoded_from_noise_more_often_than_stated():
     assert below <= limit
 
 
+@pytest.mark.parametrize(("shares", "n"), [((0.97, 0.03), 60), ((0.5, 0.48, 0.02), 100)], ids=str)
+def test_a_rare_class_makes_noise_no_more_decodable(shares, n):
+    """The held-out half and many resamples lack it; those that have it may find all of the few that there are."""
+    found = tried = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        labels = rng.choice(len(shares), n, p=shares)
+        if len(np.unique(labels)) > 1:
+            found += probed(rng.normal(size=(n, 3)), labels, seed).decodable
+            tried += 1
+    assert found <= binom.ppf(0.9999, tried, 0.035)
+
+
+def test_a_held_out_half_of_one_class_has_nothing_to_decode():
+    labels = np.arange(40) == 0
+    halves = [probed(np.eye(40), labels.astype(int), seed) for seed in range(8)]
+    assert {probe.chance for probe in halves} == {0.5, 1.0}
+    assert not any(probe.decodable for probe in halves)
+
+
 def test_before_the_bits_are_read_a_random_decoder_holds_no_parity():
     """A causal model cannot know later bits: over 60 random models and places the probe stays at its error rate."""
     task, found, tried = Parity(n=6, k=2, secret=(4, 5)), 0, 0
@@ -206,6 +226,14 @@ def test_the_stream_equals_the_cache_and_keeps_one_hook_point():
     one = 300 * 40 * 32 * 4
     assert len(buffers) == 1
     assert peak < 1.5 * one, "more than one hook point was kept"
+
+
+def test_the_stream_of_a_model_in_bfloat16_is_that_of_its_activations():
+    model = hooked_decoder(DecoderConfig(1, 1, 8, 8), 2, 4, seed=0)
+    torch.nn.Module.to(model, torch.bfloat16)
+    inputs, name = torch.zeros(3, 4, dtype=torch.long), "blocks.0.hook_resid_post"
+    ((_, activations),) = ActivationStream(model, inputs, [name])
+    assert np.array_equal(activations, captured(model, inputs, [name])[name].float().numpy())
 
 
 def test_an_unknown_hook_point_is_named():

@@ -10,13 +10,14 @@ from toy_models.engine.attention_control import (
     PATTERN,
     AttentionControl,
     controlled_forward,
+    fix_attention,
     learned_pattern,
     masked_pattern,
     mean_entropy,
     uniform_pattern,
 )
 from toy_models.engine.decoder import DecoderConfig, hooked_decoder
-from toy_models.engine.evaluation import head_entropies
+from toy_models.engine.evaluation import exact_match, head_entropies
 from toy_models.engine.forward import HookedForward
 from toy_models.engine.sparse_step import SparseForward
 from toy_models.engine.training import TrainConfig, Trainer, train
@@ -135,6 +136,24 @@ def test_a_controlled_run_resumes_with_the_same_bits_and_under_its_own_control_o
 def test_what_is_no_control_is_refused(pattern, weight, words):
     with pytest.raises(ValueError, match=words):
         AttentionControl(pattern, weight)
+
+
+def already_fixed():
+    model = hooked_decoder(SMALL, TASK.d_vocab, TASK.n_ctx, seed=1)
+    fix_attention(model, uniform_pattern(2, TASK.n_ctx))
+    return model
+
+
+def test_a_model_whose_attention_is_fixed_already_is_trained_and_scored_as_it_is(tmp_path):
+    config = TrainConfig(lr=3e-3, batch_size=64, budget=2_048, eval_every=1_024, n_validation=8, n_test=16)
+    result = train(TASK, already_fixed(), config, tmp_path / "c.safetensors")
+    assert result.path == f"hooked: {PATTERN} has a hook, and the sparse step passes no hook point"
+    predictions = result.model(result.test.inputs)[:, result.test.supervised].argmax(-1)
+    assert result.test_accuracy == exact_match(predictions, result.test)
+    assert result.history[-1].loss < result.history[0].loss
+    assert train(TASK, already_fixed(), config, tmp_path / "c.safetensors").history == result.history
+    with pytest.raises(ValueError, match=r"cannot be controlled: .* has a hook"):
+        controlled_forward(already_fixed(), TASK.n_ctx, AttentionControl(entropy_weight=1.0))
 
 
 def test_deeper_models_and_other_heads_are_refused():

@@ -1,12 +1,14 @@
 """Checkpoints of a training run: whatever is damaged or of another run is refused by name."""
 
+import dataclasses
 import json
 import struct
 
 import pytest
 
 from probes.base import checkpoint
-from toy_models.engine.decoder import DecoderConfig
+from toy_models.engine.decoder import DecoderConfig, hooked_decoder
+from toy_models.engine.forward import next_token_logits
 from toy_models.engine.training import TrainConfig, Trainer, train
 from toy_models.parity.task import Parity
 
@@ -98,6 +100,32 @@ def test_a_flipped_bit_in_the_header_frame_is_refused(place, saved):
 )
 def test_a_checkpoint_of_another_configuration_is_refused(changes, named, saved):
     assert_refused_and_kept(saved, f"holds another run.*{named}", **changes)
+
+
+def given(n_heads: int = 2, **settings: float | str):
+    """A decoder built elsewhere, whose weights have the same shapes whatever is set."""
+    model = hooked_decoder(DecoderConfig(1, n_heads, 8), TASK.d_vocab, TASK.n_ctx, seed=0)
+    for name, value in settings.items():
+        setattr(model.cfg, name, value)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("settings", "read", "named"),
+    [
+        ({"n_heads": 4}, next_token_logits, "d_head: 4 there, 2 here; n_heads: 2 there, 4 here"),
+        ({"eps": 1e-2}, next_token_logits, "eps: 1e-05 there, 0.01 here"),
+        ({"act_fn": "relu"}, next_token_logits, "act_fn: 'gelu_new' there, 'relu' here"),
+        ({}, lambda output, positions: -output[:, positions], "read: None there, '.*lambda.*' here"),
+    ],
+    ids=["n_heads", "eps", "act_fn", "read"],
+)
+def test_a_checkpoint_of_a_model_that_computes_otherwise_is_refused(settings, read, named, tmp_path):
+    path, config = tmp_path / "c", dataclasses.replace(CONFIG, budget=32)
+    done = train(TASK, given(), config, path)
+    assert train(TASK, given(), config, path).history == done.history
+    with pytest.raises(ValueError, match=f"holds another run.*{named}"):
+        train(TASK, given(**settings), config, path, read=read)
 
 
 @pytest.mark.parametrize("name", ["model.embed.weight", "generator.data", "generator.dropout"])

@@ -231,6 +231,29 @@ def test_other_modules_are_refused_by_name():
     assert why_not_sparse(torch.nn.Linear(2, 2), 4) == "Linear is not a TransformerLens bridge"
 
 
+def hooked_by_somebody(model: TransformerBridge) -> str:
+    model.hook_dict["blocks.0.attn.hook_pattern"].add_perma_hook(lambda pattern, hook: pattern.flip(2).tril())
+    return "blocks.0.attn.hook_pattern has a hook"
+
+
+def in_compatibility_mode(model: TransformerBridge) -> str:
+    model.enable_compatibility_mode()
+    return "unembed.bias"
+
+
+@pytest.mark.parametrize("change", [hooked_by_somebody, in_compatibility_mode])
+@pytest.mark.parametrize("dropout", [Dropout(), Dropout(embedding=0.1)])
+def test_a_model_that_was_changed_is_run_as_it_is(change, dropout):
+    task = Parity(n=6, k=2)
+    model = lively_decoder.__wrapped__(1, 1, 16, task)  # another than the one that all tests share
+    reason, batch = change(model), sampled(task, 8)
+    choice = choose_forward(model, task.n_ctx, dropout, torch.Generator())
+    assert choice.path == "hooked"
+    assert reason in choice.reason
+    found = choose_forward(model, task.n_ctx, Dropout(), torch.Generator()).forward(batch.inputs, batch.supervised)
+    assert torch.equal(found, model(batch.inputs)[:, batch.supervised])
+
+
 @pytest.mark.parametrize("kind", ["embedding", "residual"])
 def test_dropout_outside_attention_falls_back_and_says_why(kind):
     for n_layers, path in ((1, "dropped"), (2, "hooked")):

@@ -50,3 +50,16 @@ def test_the_digest_sees_what_training_leaves_as_it_is_and_not_what_it_changes()
             parameter.add_(1.0)
     assert digest(first) == digest(trained)
     assert len({digest(model) for model in (first, other, wider)}) == 3
+
+
+def test_the_digest_does_not_take_a_tied_unembedding_for_one_that_training_leaves():
+    first, second = (hooked_decoder(DecoderConfig(1, 1, 8), 2, 6, seed=seed) for seed in (0, 1))
+    assert digest(first) == digest(second)
+
+
+def test_the_digest_of_a_model_in_bfloat16_sees_what_training_leaves():
+    def halved(embedding: int) -> torch.nn.Module:
+        drawn = random_embedding(8, 8, torch.Generator().manual_seed(embedding))
+        return torch.nn.Module.to(SimplifiedBlock(drawn, torch.ones(5).double()), torch.bfloat16)
+
+    assert digest(halved(0)) == digest(halved(0)) != digest(halved(1))

@@ -7,7 +7,7 @@ from toy_models.parity.span import SpanBlock, random_gram, realised, span_block,
 from toy_models.parity.task import Parity
 from toy_models.parity.theory_model import SimplifiedBlock, random_embedding
 from toy_models.parity.theory_tables import stored_outputs
-from toy_models.parity.three_steps import every_sequence, hinge_loss, steps_table
+from toy_models.parity.three_steps import every_sequence, hinge_loss, steps_of, tables
 
 TASK = Parity(n=6, k=2, secret=(4, 1))
 
@@ -43,7 +43,7 @@ def test_three_steps_are_autograd_on_every_neuron(m):
         torch.optim.SGD(slow.parameters(), lr=lr).step()
         block, largest = updated(block, batch, lr)
         assert largest == pytest.approx(outputs.abs().max().item())
-        expected = steps_table(slow, TASK)
+        expected = tables(slow, steps_of(TASK), TASK.n_ctx)
         found = block.table()
         kinds = block.count.long().cumsum(0) - 1  # the last neuron of each kind
         assert torch.allclose(found.own, expected.own[..., kinds], atol=1e-10)

@@ -16,7 +16,8 @@ from toy_models.parity.three_steps import (
     initial_block,
     lr_for_score,
     sgd_update,
-    steps_table,
+    steps_of,
+    tables,
 )
 from toy_models.task import Batch
 
@@ -37,19 +38,19 @@ def shaken(scale: float = 0.5) -> SimplifiedBlock:
 
 
 def correlation(block: SimplifiedBlock, task: Parity = TASK) -> checks.Correlation:
-    return checks.correlation(steps_table(block, task), block.h, task)
+    return checks.correlation(tables(block, steps_of(task), task.n_ctx), block.h, task)
 
 
 def distance_to_one_hot(block: SimplifiedBlock) -> float:
-    return checks.distance_to_one_hot(steps_table(block, TASK), TASK)
+    return checks.distance_to_one_hot(tables(block, steps_of(TASK), TASK.n_ctx), TASK)
 
 
 def worst_margin(block: SimplifiedBlock) -> float:
-    return checks.worst_margin(steps_table(block, TASK), block.h, TASK)
+    return checks.worst_margin(tables(block, steps_of(TASK), TASK.n_ctx), block.h, TASK)
 
 
 def step_accuracy(block: SimplifiedBlock, batch: Batch) -> tuple[float, float]:
-    return checks.step_accuracy(steps_table(block, TASK), block.h, batch)
+    return checks.step_accuracy(tables(block, steps_of(TASK), TASK.n_ctx), block.h, batch)
 
 
 def sampled(size: int, task: Parity = TASK, seed: int = 1) -> Batch:

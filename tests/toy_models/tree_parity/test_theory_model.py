@@ -189,3 +189,18 @@ def test_hooks_stand_in_the_path_of_the_answer():
 def test_a_wrong_length_is_refused():
     with pytest.raises(ValueError, match="reads d \\+ k - 2 = 15 positions, got 9"):
         PositionAttention(forest())(torch.zeros(2, 9))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_model_in_another_precision_computes_in_it(dtype):
+    task = TreeParity(d=9, k=8)
+    inputs = task.sample(6, torch.Generator().manual_seed(0)).inputs
+    model = PositionAttention(Forest.of([task]))
+    with torch.no_grad():
+        model.W.normal_(generator=torch.Generator().manual_seed(1))
+        expected, chain = model(inputs).double(), model.rollout(inputs[:, :9])
+        model.to(dtype)
+        found = model(inputs)
+        assert found.dtype == model.rollout(inputs[:, :9]).dtype == dtype
+    assert chain.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, atol=0.03 if dtype == torch.bfloat16 else 1e-6, rtol=0)
