@@ -9,6 +9,7 @@ import linecache
 import logging
 import re
 import runpy
+import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
@@ -124,6 +125,29 @@ def registries():
         known.update(earlier)
 
 
+def not_ignored(names: list[str]) -> list[str]:
+    """Those of `names` that git would list as untracked at the top of the repository; none where there is no git."""
+    if not (ROOT / ".git").exists() or not names:
+        return []
+    asked = ["git", "check-ignore", "--no-index", *(f"{name}/" for name in names), *names]
+    said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
+    return [name for name in names if not {name, f"{name}/"} & set(said)]
+
+
+def test_what_commands_of_the_pages_write_is_not_untracked():
+    outs = {
+        words[at + 1].split("/")[0]
+        for page in PAGES
+        for _, words in commands(page)
+        for at, word in enumerate(words[:-1])
+        if word == "--out" and not words[at + 1].startswith("/")
+    }
+    assert {"runs", "report.html"} <= outs
+    assert not_ignored(sorted(outs)) == []
+    if (ROOT / ".git").exists():
+        assert not_ignored(["something-else"]) == ["something-else"]
+
+
 def test_blocks_are_found_and_of_a_known_kind():
     found = [(page, block) for page in PAGES for block in blocks(page)]
     assert len(PYTHON) > 10
@@ -189,6 +213,8 @@ def test_the_python_of_a_page_runs(page, desk, capsys):
             linecache.cache[place] = (len(block.code), None, block.code.splitlines(keepends=True), place)
             exec(compile(block.code, place, "exec"), shared)
     capsys.readouterr()
+    written = sorted(path.name for path in desk.iterdir() if not path.is_symlink())
+    assert not_ignored(written) == []
     if left_out:
         pytest.skip(f"the rest has run; not installed: {', '.join(left_out)}")
 
