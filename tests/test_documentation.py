@@ -7,6 +7,7 @@ examples are run; the site is built strictly, without the network.
 import importlib
 import linecache
 import logging
+import os
 import re
 import runpy
 import subprocess
@@ -25,7 +26,7 @@ from hf_analysis.models import loading
 from interp.cli import COMMANDS, main
 from interp.site import printed
 from tests.interp.report.browsing import needs_chromium
-from tests.interp.site.pages import KINDS, PAGES, PUBLISHED, ROOT, SHELL, blocks, commands
+from tests.interp.site.pages import FENCE, KINDS, PAGES, PUBLISHED, ROOT, SHELL, blocks, commands
 
 TINY = [
     "--n", "8", "--k", "2", "--d-model", "16", "--budget", "512", "--eval-every", "256", "--batch-size", "64",
@@ -43,6 +44,8 @@ COMMANDED = {tuple(words): (page, line) for page in (*PAGES, *PUBLISHED) for lin
 """Every command once, with the last place where it stands."""
 READERS = ("polars", "duckdb")
 """Which a page shows and CoTLens does not need; `make` installs them for the tests."""
+TARGET = re.compile(r"\]\(([^)\s]+)\)")
+"""Where a link or a picture of Markdown leads."""
 name = lambda page: str(page.relative_to(ROOT))  # noqa: E731
 
 
@@ -166,6 +169,39 @@ def test_no_line_of_code_is_wider_than_the_site():
         if len(line) > WIDEST
     ]
     assert wide == []
+
+
+def test_every_link_in_the_repository_leads_to_something_tracked():
+    """On the site, links to what it makes pages of are turned to those (interp/site/hooks.py)."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("what is tracked is known to git alone")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = {ROOT / line for line in listed.stdout.splitlines()}
+    tracked = files.union(*(file.parents for file in files))
+    pages = [file for file in files if file.suffix == ".md" and file.is_file()]
+    assert {ROOT / "README.md", ROOT / "docs" / "reference" / "index.md", ROOT / "examples" / "README.md"} < {*pages}
+    links = [
+        (page, target)
+        for page in pages
+        for target in TARGET.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+        if not re.match(r"[a-z]+:|#", target)
+    ]
+    assert len(links) > 200
+    dead = [
+        f"{name(page)}: {target}"
+        for page, target in links
+        if Path(os.path.normpath(page.parent / unquote(target.split("#")[0]))) not in tracked
+    ]
+    assert dead == []
+
+
+def test_every_made_page_of_reference_has_a_module_that_stands_for_it_in_the_repository():
+    from interp.site.hooks import IN_REPOSITORY, within_site
+    from interp.site.reference import MADE_FROM, reference_pages
+
+    assert set(MADE_FROM) == set(reference_pages())
+    for page, file in IN_REPOSITORY.items():
+        assert within_site(f"../../{file}", "how/index.md") == f"../{page}"
 
 
 def test_make_is_asked_for_what_it_makes():

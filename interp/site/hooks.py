@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 COPIED = {"changes.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
 """Pages of the site that are files of the repository's top."""
+IN_REPOSITORY = {**reference.MADE_FROM, "claims/index.md": "results/README.md"}
+"""Pages that are made, and the files that stand for them in the repository: links there work in both places."""
 NOTE = "note"
 """The page that is also printed, as PDF."""
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
@@ -68,7 +70,7 @@ def on_post_build(config: Any) -> None:
 
 def within_site(target: str, page: str) -> str:
     """A link of the page at docs/`page` to a file of the repository, as a link within the site."""
-    copied = {f"../{name}": path for path, name in COPIED.items()}
+    copied = {f"../{name}": path for path, name in (COPIED | IN_REPOSITORY).items()}
     here = normpath(f"{page}/..")
     place = normpath(f"{here}/{target}")
     if place in copied:

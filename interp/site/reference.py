@@ -31,6 +31,19 @@ HOOKS = (
 )
 
 
+MADE_FROM = {
+    "reference/rows.md": "probes/rows.py",
+    "reference/cli.md": "interp/cli.py",
+    "reference/cli-train.md": "interp/commands/train.py",
+    "reference/hooks.md": "probes/hooked/points.py",
+    **{
+        f"reference/api/{package}.md": f"{package.replace('.', '/')}/__init__.py"
+        for package in (*PACKAGES, "interp.statistics")
+    },
+}
+"""By page, the module that a link to it leads to where there are no made pages: in the repository."""
+
+
 def reference_pages() -> dict[str, str]:
     """By path within the site."""
     api = {f"reference/api/{package}.md": api_page(package) for package in (*PACKAGES, "interp.statistics")}
