@@ -14,8 +14,8 @@ from typing import Any, Literal
 from interp.statistics import Interval
 
 Role = Literal["paper", "precondition", "control", "ours"]
-"""paper: a sentence of the paper. precondition: must hold for the others to mean anything. control: a comparison that
-an alternative explanation must survive. ours: beyond the paper; never enters its conclusion."""
+"""paper: the paper says or implies it. precondition: must hold for the others to mean anything. control: a comparison
+that an alternative explanation must survive. ours: beyond the paper; never enters its conclusion."""
 Direction = Literal["above", "below", "within"]
 Unit = Literal["seeds", "problems", "runs", "clusters", "inputs"]
 

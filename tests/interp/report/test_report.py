@@ -20,6 +20,7 @@ from interp.core.contrast import NotPaired, Side, contrast
 from interp.core.published import publish
 from interp.report import build, write_report
 from interp.report.board import cards
+from interp.report.ledger_pages import ROLES
 from interp.report.pack import visible
 from interp.report.pretrained import BOARD, CONTROLLED, declared_pairs, pretrained_data
 from interp.report.sources import measured_again, model_and_data, read_runs
@@ -111,6 +112,7 @@ def test_conclusions_parts_and_reproduction_are_told(text):
     assert "smaller: a test of the code: n=8, k=2, d_model 32" in text
     assert "95% interval; claimed &gt; 0.5" in text
     assert "95% interval; claimed &gt; 0.9" in text  # one that is not primary
+    assert f"Roles: paper, {ROLES['paper'].replace('What', 'what')};" in text
 
 
 def test_a_report_of_measurements_alone_begins_with_them(runs, text):
