@@ -12,4 +12,5 @@ again = judged_again(claim, published, results)
 print(f"{claim.id}: {again.judgement.conclusion} ({again.status})")
 for verdict in again.judgement.verdicts:
     print(f"  {verdict.outcome}: {verdict.name}, {verdict.interval}, n = {verdict.n} {verdict.unit}")
+print("what that leaves of the sentence:", claim.shortfall(again.judgement.conclusion) or "nothing")
 print("differences from what is published:", differences(published, again.judgement.verdicts))

@@ -168,7 +168,7 @@ def run_claims(options: Run) -> None:
     from rich.console import Console
 
     from interp.commands.claims_ledger import write_pages
-    from interp.core.ledger import enter, stored
+    from interp.core.ledger import concluded, enter, footnote, stored
     from interp.core.plan import plan
     from interp.core.published import check_replacement, publish
     from interp.core.reproduce import command
@@ -199,6 +199,7 @@ def run_claims(options: Run) -> None:
         print(plan(claim, items, directory, results).sentence(getattr(engine, "workers", 1)), flush=True)
     pace = Pace(kind for claim, items in zip(claims, all_items) for kind in kinds_of(claim, items))
     again = {"preset": options.preset, "seeds": options.seeds, "first_unit": options.first_unit}
+    told = []
     for claim, preset, directory in zip(claims, presets, directories):
         record = run_claim(
             claim,
@@ -215,8 +216,10 @@ def run_claims(options: Run) -> None:
         if options.record is not None:
             publish(claim, directory, options.record)
         Console().print(verdict_table(record.judgement.verdicts, title=claim.id))
-        print(f"{claim.id}: {record.judgement.conclusion} ({record.status}; {record.scale})")
+        told.append(concluded(claim, record.judgement))
+        print(f"{claim.id}: {told[-1]} ({record.status}; {record.scale})")
         print(f"{record.judgement.finding}\n")
+    print(footnote(told), end="")
     if options.record is not None:
         write_pages(options.record)
     enter(ledger, directories)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interp.core.claim import Claim, Preset, find_claims, load_claims
+from interp.core.ledger import concluded, footnote
 from interp.core.protocol import RESULTS
 from interp.core.published import (
     Published,
@@ -29,11 +30,11 @@ def list_claims(options: "List") -> None:
         raise ValueError(f"--results {options.results}: there is no such directory")
     found = {one.record.claim: one.record for one in all_published(options.results)}
     claims = load_claims()
-    listed = []
+    listed, told = [], []
     for claim_id in sorted(claims):
         claim, record = claims[claim_id], found.get(claim_id)
-        short = claim.shortfall(record.judgement.conclusion) if record else ""
-        said = f"{record.judgement.conclusion}{'*' if short else ''}, {record.status}" if record else "not run"
+        told += [concluded(claim, record.judgement)] if record else []
+        said = f"{told[-1]}, {record.status}" if record else "not run"
         scale = record.scale.split(":")[0] if record else ""
         print(f"{claim.id:<32} {said:<32} {scale:<24} {claim.sentence}")
         listed.append(
@@ -44,11 +45,10 @@ def list_claims(options: "List") -> None:
                 "status": record.status if record else None,
                 "scale": record.scale if record else None,
                 "finding": record.judgement.finding if record else None,
-                "falls_short": short or None,
+                "falls_short": (claim.shortfall(record.judgement.conclusion) or None) if record else None,
             }
         )
-    if any(one["falls_short"] for one in listed):
-        print("* less than the sentence says; cotlens claims show ID tells what is missing")
+    print(footnote(told), end="")
     if not found:
         print(f"no published results in {options.results}/: the repository has them; --results says where they are")
     if options.json is not None:
@@ -74,7 +74,7 @@ def show_claim(options: "Show") -> None:
 def judge_claims(options: "Judge") -> None:
     """Recomputes the verdicts of published claims; differences are listed and, with --write, entered."""
     chosen = _published(options.ids, options.results)
-    differing = 0
+    differing, told = 0, []
     for found in chosen:
         claim = claim_of(found)
         again = judged_again(claim, found, found.directory.parents[1])
@@ -84,12 +84,14 @@ def judge_claims(options: "Judge") -> None:
                 f"conclusion {again.judgement.conclusion} ({again.status}), "
                 f"published {found.record.judgement.conclusion} ({found.record.status})"
             )
-        print(f"{claim.id:<32} {again.judgement.conclusion}, {again.status}{'' if not complaints else ': DIFFERS'}")
+        told.append(concluded(claim, again.judgement))
+        print(f"{claim.id:<32} {told[-1]}, {again.status}{'' if not complaints else ': DIFFERS'}")
         for complaint in complaints:
             print(f"    {complaint}")
         differing += bool(complaints)
         if options.write:
             refresh(claim, found.directory.parents[1])
+    print(footnote(told), end="")
     if options.write:
         for results in {found.directory.parents[1] for found in chosen}:
             write_pages(results)

@@ -36,6 +36,7 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the small claims and says what was found and where it is."""
     from rich.console import Console
 
+    from interp.core.ledger import concluded, footnote
     from interp.core.reproduce import command
     from interp.core.sweep import Pace, kinds_of, run_claim
     from interp.core.verdict import verdict_table
@@ -63,15 +64,17 @@ def main(arguments: Sequence[str]) -> None:
             report=lambda line: print(line, flush=True),
         )
         records.append(record)
-    for record in records:
+    told = [concluded(claim, record.judgement) for claim, record in zip(claims, records)]
+    for record, conclusion in zip(records, told):
         primary = [v for v in record.judgement.verdicts if v.primary]
         Console().print(verdict_table(primary, title=f"{record.claim}, the parts that decide"))
-        print(f"{record.claim}: {record.judgement.conclusion} ({record.status}; {record.scale})")
+        print(f"{record.claim}: {conclusion} ({record.status}; {record.scale})")
         print(f"{record.judgement.finding}\n")
     page = options.out / "report.html"
     write_report([options.out], page)
-    for record in records:
-        print(f"{record.claim:<14} {record.judgement.conclusion}")
+    for record, conclusion in zip(records, told):
+        print(f"{record.claim:<14} {conclusion}")
+    print(footnote(told), end="")
     print(beside([record.claim for record in records], RESULTS))
     print(f"Open {page} in a browser: every part, control and head. Figures are in {options.out}/*/figures.")
 

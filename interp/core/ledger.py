@@ -1,10 +1,11 @@
 """What did each run conclude? Records of judged runs, as they stand in verdicts.json and in `results/`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interp.core.claim import Claim
 from interp.core.judgement import Judgement
 from interp.core.protocol import Status
 from probes.base.atomic import read_json, write_json
@@ -39,6 +40,22 @@ class Record:
         """The record that `found` came from."""
         more = (str(found[name]) for name in ("preset", "command", "scale"))
         return cls(Judgement.read(found), *more, status=found["status"])
+
+
+LESS = "*"
+"""Stands behind a conclusion that says less than the claim's sentence."""
+
+
+def concluded(claim: Claim, judgement: Judgement) -> str:
+    """The conclusion as every list tells it, with a star where it leaves a part of the sentence undecided."""
+    return f"{judgement.conclusion}{LESS if claim.shortfall(judgement.conclusion) else ''}"
+
+
+def footnote(told: Iterable[str]) -> str:
+    """What the star in conclusions of `concluded` means, as a line of its own; empty if none has one."""
+    if not any(one.endswith(LESS) for one in told):
+        return ""
+    return f"{LESS} less than the sentence says; cotlens claims show ID tells what is missing\n"
 
 
 def read_records(path: Path) -> list[Record]:

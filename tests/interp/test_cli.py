@@ -11,6 +11,8 @@ import interp.cli
 import interp.commands.train
 from interp.cli import COMMANDS, main
 from interp.core.ledger import read_records
+from interp.core.protocol import RESULTS
+from interp.core.published import read_published
 from interp.core.runs import run_directory
 from probes import rows
 from probes.base import checkpoint
@@ -259,6 +261,28 @@ def test_claims_list_prints_and_writes_json(tmp_path, capsys):
     assert short == marked
     assert "wen2024/fig2" in short
     assert "* less than the sentence says" in text
+
+
+def test_every_list_marks_a_conclusion_that_says_less_than_its_sentence(tmp_path, capsys, monkeypatch):
+    """`judge` and the demo as `list` does: a star, and once what it means."""
+    short, whole = "wen2024/fig9", "wen2024/fig3a"
+    meaning = "* less than the sentence says; cotlens claims show ID tells what is missing"
+    assert main(["claims", "judge", short, whole]) == 0
+    judged = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "reproduced*, " in judged[short]
+    assert "*" not in judged[whole]
+    assert judged["*"] == meaning
+    assert main(["claims", "judge", whole]) == 0
+    assert "*" not in capsys.readouterr().out
+    monkeypatch.setattr(
+        "interp.core.sweep.run_claim", lambda claim, *_, **__: read_published(claim.id, RESULTS).record
+    )
+    monkeypatch.setattr("interp.report.write_report", lambda *_: None)
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    *_, last, told, _ = capsys.readouterr().out.splitlines()
+    assert last.startswith("wen2024/fig6 ")
+    assert last.endswith("reproduced*")
+    assert told == meaning
 
 
 @pytest.mark.usefixtures("drawn")
