@@ -74,14 +74,16 @@ def main(arguments: Sequence[str]) -> None:
     write_report([options.out], page)
     for record, conclusion in zip(records, told):
         print(f"{record.claim:<14} {conclusion}")
-    print(footnote(told), end="")
-    print(beside([record.claim for record in records], RESULTS))
+    published = beside([record.claim for record in records], RESULTS)
+    print(published)
+    print(footnote([*told, published]), end="")
     print(f"Open {page} in a browser: every part, control and head. Figures are in {options.out}/*/figures.")
 
 
 def beside(claims: Sequence[str], results: Path) -> str:
     """That the demo decides little, and what the published runs of `claims` concluded, where `results` has them."""
-    from interp.core.published import read_published
+    from interp.core.ledger import concluded
+    from interp.core.published import claim_of, read_published
 
     little = "So few seeds and problems decide little."
     there = [name for name in claims if (results / name / "judgement.json").is_file()]
@@ -91,6 +93,6 @@ def beside(claims: Sequence[str], results: Path) -> str:
     for found in (read_published(name, results) for name in there):
         unit = "seeds" if found.provenance["numbers"].get("seeds", 1) > 1 else "problems"
         size = f"{len(found.provenance['units'])} {unit}"
-        told.append(f"{found.record.claim}, {size}: {found.record.judgement.conclusion}")
+        told.append(f"{found.record.claim}, {size}: {concluded(claim_of(found), found.record.judgement)}")
     pages = dict.fromkeys(str(results / name.split("/")[0] / "README.md") for name in there)
     return f"{little} The published runs: {'; '.join(told)} ({', '.join(pages)})."

@@ -52,8 +52,8 @@ def concluded(claim: Claim, judgement: Judgement) -> str:
 
 
 def footnote(told: Iterable[str]) -> str:
-    """What the star in conclusions of `concluded` means, as a line of its own; empty if none has one."""
-    if not any(one.endswith(LESS) for one in told):
+    """What the star means, as a line of its own; empty if no text of `told` has a conclusion with one."""
+    if not any(LESS in one for one in told):
         return ""
     return f"{LESS} less than the sentence says; cotlens claims show ID tells what is missing\n"
 

@@ -279,9 +279,10 @@ def test_every_list_marks_a_conclusion_that_says_less_than_its_sentence(tmp_path
     )
     monkeypatch.setattr("interp.report.write_report", lambda *_: None)
     assert main(["demo", "--out", str(tmp_path)]) == 0
-    *_, last, told, _ = capsys.readouterr().out.splitlines()
+    *_, last, published, told, _ = capsys.readouterr().out.splitlines()
     assert last.startswith("wen2024/fig6 ")
     assert last.endswith("reproduced*")
+    assert "wen2024/fig3b, 6 seeds: undecided; wen2024/fig2, 6 seeds: reproduced*; " in published
     assert told == meaning
 
 
