@@ -113,6 +113,14 @@ HEADLINES: tuple[Told, ...] = (
         "{cot_right_fails.estimate:.0%} of {cot_right_fails.n} toy models are right.",
     ),
     (
+        "huang2025/fig1a-rate",
+        {"c6_far": "supported", "apart": "inconclusive", "apart_after_12000": "supported"},
+        "**How far a chain goes is partly a matter of time.** Trained at length 5 at the paper's rate, the median "
+        "toy model of C6 ends with {c6_far.estimate:.0%} of the sentences of length 160 right. S5, which the paper "
+        "has fall short, is behind by {apart_after_12000.estimate:.2f} 12,000 steps after its plateau, and 36,000 "
+        "after it by {apart.estimate:.2f} ({apart.n} seeds), which does not decide whether a gap stays.",
+    ),
+    (
         "wang2025/cot-vs-curriculum",
         {"alone": "supported", "saves_mixture": "supported", "saves_stagewise": "supported"},
         "**From answers alone k hops are not learned.** A small decoder stays at chance in {alone.estimate:.0%} of "

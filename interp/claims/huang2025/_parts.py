@@ -39,7 +39,7 @@ TOO_SMALL = "The smoke preset is far smaller still: it tests the code, not the c
 REGIME = (
     "The rate of 1e-4, a finite set gone through 300 times and orthogonal embeddings are in the `paper` preset, "
     "which no run has used yet: what does not show here may show there. huang2025/regime changes rate, data and "
-    "tokens, one at a time. "
+    "tokens, one at a time; huang2025/fig1a-rate has the rate, and three times the steps. "
 )
 FEW_MEDIANS = (
     "After the data: of seeds 3000 to 3007 of S5 six solve length 5, and an interval of the median of six at 97.5% "

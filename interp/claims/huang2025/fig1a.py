@@ -101,7 +101,8 @@ register(
         ),
         falls_short=(
             "Ten times the paper's rate; runs end 2000 steps after the plateau, while lengths still grow, so C6's is "
-            "a lower bound; and lengths end at 160, so a gap in octaves is cut off there."
+            "a lower bound; and lengths end at 160, so a gap in octaves is cut off there. huang2025/fig1a-rate "
+            "trains at the paper's rate and longer, and comes to another conclusion."
         ),
         clarity=(
             "The rate is ten times the paper's, and runs end 2000 steps after the plateau, while lengths still grow "
