@@ -60,7 +60,7 @@ def curve_rows(
         fall = _drift(world, of.solution, grid, seeds, generator) + world.step * size * (grid >= world.at * jump)
         fall = fall + world.early * size * np.where(np.isfinite(at)[:, None], np.minimum(grid / jump, 1.0), 0.0)
         entropy.append(0.98 - fall[:, None] + generator.normal(0, NOISE, (seeds, run.heads, len(grid))))
-        steps.append(grid)
+        steps.append(np.floor(grid))
     each = [of.run for of in runs]
     outcomes = simulated_outcomes(each, samples, np.where(np.isfinite(samples), 1.0, 0.5))
     return concat([outcomes, simulated_curves(each, steps, accuracy, entropy)])

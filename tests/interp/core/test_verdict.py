@@ -18,7 +18,7 @@ PART = Part(
 
 
 def verdict(low: float, high: float, **changes) -> Verdict:
-    estimate = (low + high) / 2 if math.isfinite(low + high) else 0.0
+    estimate = (low + high) / 2 if math.isfinite(low + high) else max(low, min(high, 0.0))
     return decided("wen2024/fig2", dataclasses.replace(PART, **changes), Interval(estimate, low, high, 0.95, 5), "ü")
 
 
