@@ -6,14 +6,14 @@ that solve the training length are compared: after as many steps since they left
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
 
-from interp.claims.huang2025._parts import SOLVING, mean_of, precondition, typical_among
+from interp.claims.huang2025._parts import BOTH_SOLVE, SOLVING, mean_of, precondition, typical_among
 from interp.claims.huang2025._runs import END, LEARNED, LOSSES, LegoRuns, at_loss, curve_metrics, span
-from interp.core.judging import UNBOUNDED, mean_over, share_of
+from interp.core.judging import share_of
 from interp.core.parts import NotMeasurable, Part
 from interp.statistics import Interval
 from probes.rows import with_settings
@@ -31,7 +31,6 @@ POINTS = {
 }
 """Where models are compared."""
 BOTH = "at which both groups solve the training length there"
-
 
 Reading = tuple[str, str, str]
 """A condition, a group and a point of the training."""
@@ -118,20 +117,12 @@ def _papers(condition: str) -> list[Part]:
             unit="seeds",
             needs=(f"{condition}_c6_solves",),
         ),
-        Part(
-            key=f"{condition}_farther",
-            name=f"{condition}: {CYCLIC} goes far beyond {SYMMETRIC}",
+        replace(
+            _farther(condition, "farther", "", POINTS[END]),
             role="paper",
             source="Figure 1a; section 7: by contrast weaker on the symmetry task, only constant-factor extensions",
             primary=primary,
-            quantity=f"octaves between the accuracy curves of {CYCLIC} and {SYMMETRIC}, {POINTS[END]}",
-            estimate=partial(gap, condition=condition, point=END),
-            direction="above",
-            threshold=FARTHER,
-            why="a factor of two in length, the step of the lengths tested",
-            unit="seeds",
             needs=(f"{condition}_c6_solves", f"{condition}_s5_solves"),
-            note=partial(_lengths, condition=condition),
         ),
         Part(
             key=f"{condition}_s5_short",
@@ -151,33 +142,26 @@ def _papers(condition: str) -> list[Part]:
 
 def _ours(condition: str) -> list[Part]:
     """The same gap at equal loss, and at the end over all seeds: whether a seed is solved is an outcome as well."""
-    between = f"octaves between the accuracy curves of {CYCLIC} and {SYMMETRIC}"
-    return [
-        *(_at_loss(condition, between, point) for point in POINTS if point != END),
-        Part(
-            key=f"{condition}_all_seeds",
-            name=f"{condition}: {CYCLIC} goes far beyond {SYMMETRIC}, all seeds",
-            role="ours",
-            quantity=f"{between}, {POINTS[END]}, all seeds, solved or not",
-            estimate=partial(gap, condition=condition, point=END, solving=False),
-            direction="above",
-            threshold=FARTHER,
-            why="a factor of two in length, as with the seeds that are solved",
-            unit="seeds",
-        ),
+    at_loss = [
+        _farther(condition, point.replace(".", "_"), f" {words}", f"{words}, seeds {BOTH}", point=point)
+        for point, words in POINTS.items()
+        if point != END
     ]
+    of_all = f"{POINTS[END]}, all seeds, solved or not"
+    return [*at_loss, _farther(condition, "all_seeds", ", all seeds", of_all, solving=False)]
 
 
-def _at_loss(condition: str, between: str, point: str) -> Part:
+def _farther(condition: str, key: str, words: str, where: str, *, point: str = END, solving: bool = True) -> Part:
+    """How much farther C6 goes; `words` end the part's name, `where` its quantity."""
     return Part(
-        key=f"{condition}_{point.replace('.', '_')}",
-        name=f"{condition}: {CYCLIC} goes far beyond {SYMMETRIC} {POINTS[point]}",
+        key=f"{condition}_{key}",
+        name=f"{condition}: {CYCLIC} goes far beyond {SYMMETRIC}{words}",
         role="ours",
-        quantity=f"{between}, {POINTS[point]}, seeds {BOTH}",
-        estimate=partial(gap, condition=condition, point=point),
+        quantity=f"octaves between the accuracy curves of {CYCLIC} and {SYMMETRIC}, {where}",
+        estimate=partial(gap, condition=condition, point=point, solving=solving),
         direction="above",
         threshold=FARTHER,
-        why="a factor of two in length, as at the end",
+        why="a factor of two in length, the step of the lengths tested",
         unit="seeds",
         note=partial(_lengths, condition=condition),
     )
@@ -204,17 +188,15 @@ def gap(
 
 
 def ahead(
-    found: Lengths, level: float, one: Reading, other: Reading, which: str, *, solving: bool = True
+    found: Lengths, level: float, one: Reading, other: Reading, which: str = BOTH_SOLVE, *, solving: bool = True
 ) -> Interval | NotMeasurable:
     """The mean number of octaves by which one goes farther than the other, by seed.
 
     A lower bound, so that its interval is open above, if the first still solves some of the longest sentences.
     """
     values = differences(found, one, other, solving=solving)
-    if len(values) < 2:
-        return mean_of(values, level, UNBOUNDED, which)
-    goes_on = found.curves[one].loc[values.index, "longest"].median() > ENDED
-    return mean_over(values, level, (-found.span, found.span), open_above=bool(goes_on))
+    goes_on = len(values) > 0 and found.curves[one].loc[values.index, "longest"].median() > ENDED
+    return mean_of(values, level, (-found.span, found.span), which, open_above=bool(goes_on))
 
 
 def differences(

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from interp.claims.huang2025._fig1a import FAILS, NEARLY_PERFECT, Lengths, differences
-from interp.claims.huang2025._parts import mean_of
+from interp.claims.huang2025._parts import BOTH_SOLVE, mean_of
 from interp.claims.huang2025._runs import END
 from interp.claims.huang2025._what_matters import Cell, Found
 from interp.core.judging import DIFFERENCE, SHARE
@@ -19,7 +19,6 @@ from interp.statistics import Interval
 
 AT_LONGEST = "share of sentences of the longest length with all steps right, at the end"
 WHICH = "solve the training length"
-BOTH = f"at which both {WHICH}"
 
 
 def accuracy(found: Found, level: float, *, cell: Cell) -> Interval | NotMeasurable:
@@ -36,7 +35,7 @@ def accuracy(found: Found, level: float, *, cell: Cell) -> Interval | NotMeasura
 def difference(found: Found, level: float, *, one: Cell, other: Cell) -> Interval | NotMeasurable:
     """How much more of the longest sentences one cell solves, mean over seeds at which both solve the shortest."""
     values = differences(found.lengths, (*one, END), (*other, END), "longest")
-    return mean_of(values, level, DIFFERENCE, BOTH)
+    return mean_of(values, level, DIFFERENCE, BOTH_SOLVE)
 
 
 def most(found: Lengths, *, one: Cell, other: Cell, point: str = END) -> str:
@@ -88,7 +87,7 @@ def at_longest(key: str, condition: str, groups: tuple[str, str]) -> list[Part]:
         Part(
             key=f"{key}_longest",
             name=f"{condition}: {groups[0]} solves more of the longest sentences than {groups[1]}",
-            quantity=f"{AT_LONGEST}, {groups[0]} minus {groups[1]}, mean over seeds {BOTH}",
+            quantity=f"{AT_LONGEST}, {groups[0]} minus {groups[1]}, mean over seeds {BOTH_SOLVE}",
             estimate=partial(difference, one=first, other=second),
             direction="above",
             threshold=0.0,

@@ -157,7 +157,7 @@ def solves(found: Found, level: float, *, condition: str) -> Interval | NotMeasu
 
 def gap(found: Found, level: float, *, one: Reading, other: Reading) -> Interval | NotMeasurable:
     """The octaves by which one cell goes farther than the other, where both solve the training length."""
-    return ahead(found.lengths, level, one, other, "at which both solve the training length")
+    return ahead(found.lengths, level, one, other)
 
 
 def by_place(found: Found, level: float) -> Interval | NotMeasurable:

@@ -89,14 +89,17 @@ def precondition(key: str, name: str, quantity: str, estimate: Estimator, note: 
     )
 
 
+BOTH_SOLVE = "at which both solve the training length"
 SOLVING = f"share of seeds whose model has all steps right in at least {SOLVES:g} of the sentences of length 5"
 
 
-def mean_of(values: pd.Series, level: float, bounds: tuple[float, float], which: str) -> Interval | NotMeasurable:
+def mean_of(
+    values: pd.Series, level: float, bounds: tuple[float, float], which: str, *, open_above: bool = False
+) -> Interval | NotMeasurable:
     """The mean over the seeds that `which` describes; not measurable below two of them."""
     if len(values) < 2:
         return NotMeasurable(f"{len(values)} seeds {which}; a mean with an interval needs two")
-    return mean_over(values, level, bounds)
+    return mean_over(values, level, bounds, open_above=open_above)
 
 
 def typical_among(values: pd.Series, level: float, which: str) -> Interval | NotMeasurable:

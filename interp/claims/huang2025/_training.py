@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from hf_analysis.models.builtin import cache_directory, room_in_cache
+from hf_analysis.models.builtin import room_in_cache
 from interp.claims.huang2025._runs import END, LEARNED, LOSSES, LegoRun, after, at_loss
 from probes.base import checkpoint
 from toy_models.engine.training_run import choose_device
@@ -56,7 +56,7 @@ def taught(run: LegoRun) -> Taught:
     """The run, trained now or before."""
     if run.steps < KEPT_FROM:
         return train(run)
-    file = cache_directory() / "lego" / f"{identity(run)}.safetensors"
+    file = room_in_cache("lego") / f"{identity(run)}.safetensors"
     if file.is_file():
         tensors, state = checkpoint.load(file)
         weights: dict[str, dict[str, torch.Tensor]] = {}
@@ -67,7 +67,6 @@ def taught(run: LegoRun) -> Taught:
             run, state["updates"], {point: weights[point] for point in state["updates"] if point in weights}
         )
     found = train(run)
-    room_in_cache("lego")
     tensors = {f"{point}/{name}": t for point, of in found.weights.items() for name, t in of.items()}
     checkpoint.save(file, tensors, {"updates": found.updates, "run": asdict(run)})
     return found

@@ -12,7 +12,7 @@ import pandas as pd
 from interp.claims.huang2025._attention import target_rows
 from interp.claims.huang2025._fig1a import FARTHER, POINTS, Lengths, ahead, differences, share_solving
 from interp.claims.huang2025._fig1a import summary as lengths_of
-from interp.claims.huang2025._parts import SOLVING, mean_of, precondition
+from interp.claims.huang2025._parts import BOTH_SOLVE, SOLVING, mean_of, precondition
 from interp.claims.huang2025._runs import END, LEARNED, LegoRun, at_loss, curve_metrics, run_rows
 from interp.core.claim import Item
 from interp.core.judging import UNBOUNDED, mean_over
@@ -238,7 +238,7 @@ def cell_solves(found: Found, level: float, *, condition: str, group: str) -> In
 
 def farther(found: Found, level: float, *, one: Cell, other: Cell, point: str = END) -> Interval | NotMeasurable:
     """The octaves by which one cell goes farther than the other, where both solve the training length."""
-    return ahead(found.lengths, level, (*one, point), (*other, point), "at which both solve the training length")
+    return ahead(found.lengths, level, (*one, point), (*other, point))
 
 
 def further(found: Found, level: float, *, cell: Cell) -> Interval | NotMeasurable:
@@ -267,7 +267,7 @@ def concentration(found: Found, level: float, *, one: Cell, other: Cell) -> Inte
         return NotMeasurable("no rows of these runs")
     solving = differences(found.lengths, (*one, END), (*other, END)).index
     values = (found.off[other] - found.off[one]).reindex(solving).dropna()
-    return mean_of(values, level, UNBOUNDED, "at which both solve the training length")
+    return mean_of(values, level, UNBOUNDED, BOTH_SOLVE)
 
 
 def _time(found: Found, *, cells: tuple[Cell, ...]) -> str:

@@ -9,8 +9,8 @@ from functools import partial
 from operator import attrgetter
 
 from interp.claims.huang2025._fig1a import FARTHER, POINTS
-from interp.claims.huang2025._longest import BOTH, at_longest, with_most
-from interp.claims.huang2025._parts import BLOCKS, PAPERS_RUNS, SCALE, TOO_SMALL
+from interp.claims.huang2025._longest import at_longest, with_most
+from interp.claims.huang2025._parts import BLOCKS, BOTH_SOLVE, PAPERS_RUNS, SCALE, TOO_SMALL
 from interp.claims.huang2025._runs import LOOPS, PAPER, SMOKE, SOLVES, STANDARD, LegoRun, at_loss, by_seed
 from interp.claims.huang2025._what_matters import Cell, changed, farther, figures, learned, measure, summary
 from interp.claims.huang2025._worlds_what_matters import cell_rows
@@ -103,7 +103,9 @@ def _at_equal_loss(key: str, condition: str, groups: tuple[str, str]) -> Part:
         key=f"{key}_early",
         name=f"{condition}: {groups[0]} goes far beyond {groups[1]} {POINTS[EARLY]}",
         role="ours",
-        quantity=f"octaves between the accuracy curves of {groups[0]} and {groups[1]}, {POINTS[EARLY]}, seeds {BOTH}",
+        quantity=(
+            f"octaves between the accuracy curves of {groups[0]} and {groups[1]}, {POINTS[EARLY]}, seeds {BOTH_SOLVE}"
+        ),
         estimate=partial(farther, **cells),
         direction="above",
         threshold=FARTHER,

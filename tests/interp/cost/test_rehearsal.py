@@ -226,8 +226,10 @@ def test_a_recorded_plan_is_shown_and_not_made_again(toy: Claim, tmp_path: Path,
         main(["plan", ID, "--resume"])
 
 
-def test_a_killed_plan_goes_on_with_the_next_kind(toy: Claim, tmp_path: Path, monkeypatch) -> None:
-    tried = []
+@pytest.fixture
+def tried(monkeypatch) -> list[str]:
+    """The items tried, in their order; the second try is interrupted."""
+    tried: list[str] = []
 
     def until_killed(self, claim_id: str, item: Item, *options) -> Rehearsed:
         tried.append(item.name)
@@ -236,6 +238,10 @@ def test_a_killed_plan_goes_on_with_the_next_kind(toy: Claim, tmp_path: Path, mo
         return rehearse(claim_id, item, *options)
 
     monkeypatch.setattr(estimating.Process, "rehearse", until_killed)
+    return tried
+
+
+def test_a_killed_plan_goes_on_with_the_next_kind(toy: Claim, tmp_path: Path, tried: list[str]) -> None:
     words = ["plan", ID, "--dry-run", "--record", str(tmp_path), "--resume"]
     with pytest.raises(KeyboardInterrupt):
         main(words)
@@ -274,16 +280,9 @@ def test_an_item_that_is_tried_for_long_is_told_of_again(toy: Claim, monkeypatch
     process.close()
 
 
-def test_a_killed_plan_that_records_keeps_what_it_tried_for_resume(toy: Claim, tmp_path: Path, monkeypatch) -> None:
-    tried = []
-
-    def until_killed(self, claim_id: str, item: Item, *options) -> Rehearsed:
-        tried.append(item.name)
-        if len(tried) == 2:
-            raise KeyboardInterrupt
-        return rehearse(claim_id, item, *options)
-
-    monkeypatch.setattr(estimating.Process, "rehearse", until_killed)
+def test_a_killed_plan_that_records_keeps_what_it_tried_for_resume(
+    toy: Claim, tmp_path: Path, tried: list[str]
+) -> None:
     words = ["plan", ID, "--dry-run", "--record", str(tmp_path)]
     with pytest.raises(KeyboardInterrupt):
         main(words)
