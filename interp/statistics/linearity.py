@@ -17,12 +17,14 @@ def departure_from_line(
     *,
     rng: Rng,
     level: Number = 0.95,
+    share: Number = 0.5,
     n_resamples: int = 999,
 ) -> Interval:
     """(parabola - chord) / chord in the middle of the range of x: 0 for any straight line a + b x, whatever a is.
 
     The parabola is fitted to the median of the positive y at each x by least squares with relative errors, the chord
-    joins its ends; medians, because a rare run that takes several times as long bends a curve of means. Growth as x^2
+    joins its ends; medians, because a rare run that takes several times as long bends a curve of means; where such
+    runs are not rare, a lower quantile, below which a `share` of the runs lies. Growth as x^2
     over a range of 1 to 5 gives -0.31, as sqrt(x) +0.07. The interval is a bootstrap of runs within each x (n - 1 of
     n runs drawn, as in `growth_comparison`), with percentiles at the t quantile's tail. At least three values of x
     with four runs each: with two or three the median of a resample takes too few values for it to cover what it says.
@@ -38,14 +40,17 @@ def departure_from_line(
         )
     generator = np.random.default_rng(rng)
     groups = [values[place == size] for size in range(len(distinct))]
-    medians = np.array([np.median(group) for group in groups])
+    middles = np.array([np.quantile(group, share) for group in groups])
     drawn = np.stack(
-        [np.median(group[generator.integers(n, size=(n_resamples, n - 1))], -1) for group, n in zip(groups, counts)],
+        [
+            np.quantile(group[generator.integers(n, size=(n_resamples, n - 1))], share, -1)
+            for group, n in zip(groups, counts)
+        ],
         -1,
     )
     tail = float(ndtr(-stdtrit(len(sizes) - len(distinct), (1 + level) / 2)))
-    value = float(_departures(distinct, medians[None], medians)[0])
-    low, high = central_range(_departures(distinct, drawn, medians), tail)
+    value = float(_departures(distinct, middles[None], middles)[0])
+    low, high = central_range(_departures(distinct, drawn, middles), tail)
     return Interval(value, min(low, value), max(high, value), level, len(sizes), "bootstrap of runs within x")
 
 

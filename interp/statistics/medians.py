@@ -1,4 +1,4 @@
-"""What does the typical unit do? The median over units, with an interval that assumes no distribution.
+"""What does the typical unit do? The median over units, or another quantile, with an interval for any distribution.
 
 A mean of training runs can be moved anywhere by a rare run that collapses, which a handful of seeds need not contain:
 seeds at 0.97 to 1 with a chance of 15% to fall to 0 have a mean below 0.85, and six of them look perfect in four
@@ -18,27 +18,31 @@ def median_interval(
     *,
     level: Number = 0.95,
     bounds: tuple[Number, Number] = (-np.inf, np.inf),
+    share: Number = 0.5,
 ) -> Interval:
     """The median over units of a quantity within `bounds`, with the exact interval between two order statistics.
 
     At least half of all units lie on either side of the median, so the r-th smallest of n values is above it with
     probability at most P(Binomial(n, 1/2) < r); r is the largest rank for which that is at most (1 - level) / 2.
     Where even r = 1 is not (n < 6 at 95%, n < 8 at 98.75%), the interval reaches to the bounds. Coverage is at least
-    `level` for every distribution, ties and atoms included.
+    `level` for every distribution, ties and atoms included. With another `share` than a half it is the quantile that
+    this share of all units lies below, with the same guarantee at either end.
     """
     low, high = bounds
     data = np.sort(checked(values, "median_interval", at_least=1))
     check_level(level)
+    if not 0 < share < 1:
+        raise ValueError(f"median_interval: share {share:g}; expected a number between 0 and 1")
     if not low <= data[0] <= data[-1] <= high:
         raise ValueError(f"median_interval: values in [{data[0]:g}, {data[-1]:g}]; expected [{low:g}, {high:g}]")
-    rank = _rank(len(data), (1 - level) / 2)
-    ends = (float(data[rank - 1]), float(data[-rank])) if rank else (float(low), float(high))
-    return Interval(float(np.median(data)), *ends, level, len(data), "order statistics")
+    lower, upper = (_rank(len(data), (1 - level) / 2, of) for of in (share, 1 - share))
+    ends = (float(data[lower - 1]) if lower else float(low), float(data[-upper]) if upper else float(high))
+    return Interval(float(np.quantile(data, share)), *ends, level, len(data), "order statistics")
 
 
-def _rank(n: int, tail: float) -> int:
-    """The largest r with P(Binomial(n, 1/2) < r) <= tail; 0 if there is none."""
-    allowed, below, rank = tail * 2.0**n * (1 + 1e-12), 0, 0
-    while rank < n // 2 and (below := below + math.comb(n, rank)) <= allowed:
+def _rank(n: int, tail: float, share: Number) -> int:
+    """The largest r with P(Binomial(n, share) < r) <= tail; 0 if there is none."""
+    below, rank = 0.0, 0
+    while (below := below + math.comb(n, rank) * share**rank * (1 - share) ** (n - rank)) <= tail * (1 + 1e-12):
         rank += 1
     return rank

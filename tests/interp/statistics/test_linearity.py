@@ -33,6 +33,35 @@ def test_the_interval_covers_a_line_with_any_intercept(intercept, x):
     assert missed / n < 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
 
 
+def test_the_lower_quartile_is_not_bent_by_a_third_of_the_runs_that_take_far_longer():
+    generator = np.random.default_rng(0)
+    x = np.repeat(X[::6], 16)
+    n, missed, widths = 200, {0.25: 0, 0.5: 0}, {0.25: [], 0.5: []}
+    for _ in range(n):
+        late = (x == x.min()) & (generator.random(len(x)) < 1 / 3)
+        y = (240 + x) * np.exp(generator.normal(0, 0.08, len(x)) + late * generator.exponential(1.5, len(x)))
+        true = {0.25: _departure_of_quartiles(late_share=1 / 3), 0.5: None}
+        for share in missed:
+            found = departure_from_line(x, y, rng=0, n_resamples=199, share=share)
+            widths[share].append(found.high - found.low)
+            if true[share] is not None:
+                missed[share] += not found.low <= true[share] <= found.high
+    assert missed[0.25] / n < 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+    assert np.median(widths[0.25]) < np.median(widths[0.5])
+
+
+def _departure_of_quartiles(late_share: float) -> float:
+    """That of the true lower quartiles in the test above, from many draws at the least x."""
+    generator = np.random.default_rng(1)
+    sizes, n = X[::6], 200_000
+    quartiles = []
+    for size in sizes:
+        late = (size == sizes.min()) & (generator.random(n) < late_share)
+        y = (240 + size) * np.exp(generator.normal(0, 0.08, n) + late * generator.exponential(1.5, n))
+        quartiles.append(np.quantile(y, 0.25))
+    return departure_from_line(np.repeat(sizes, RUNS), np.repeat(quartiles, RUNS), rng=0, n_resamples=10).value
+
+
 def test_too_few_runs_and_values_that_are_not_positive_are_refused():
     with pytest.raises(ValueError, match="expected 3 with 4"):
         departure_from_line(np.repeat([1.0, 2.0, 3.0, 4.0], 3), np.ones(12), rng=0)

@@ -19,6 +19,24 @@ def test_the_ranks_are_those_of_the_sign_test(n: int, level: float) -> None:
     assert found.value == np.median(values)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.75])
+def test_the_ranks_of_a_quantile_are_those_of_its_binomial(share: float) -> None:
+    for n in range(1, 60):
+        found = median_interval(np.arange(n, dtype=float), bounds=(-1.0, float(n)), share=share)
+        low = [r for r in range(1, n + 1) if binom.cdf(r - 1, n, share) <= 0.025 + 1e-12]
+        high = [r for r in range(1, n + 1) if binom.cdf(r - 1, n, 1 - share) <= 0.025 + 1e-12]
+        assert found.low == (low[-1] - 1 if low else -1)
+        assert found.high == (n - high[-1] if high else n)
+        assert found.value == np.quantile(np.arange(n), share)
+        mirrored = median_interval(-np.arange(n, dtype=float), bounds=(-float(n), 1.0), share=1 - share)
+        assert (mirrored.low, mirrored.high) == (-found.high, -found.low)
+
+
+def test_a_share_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="share 1; expected a number between 0 and 1"):
+        median_interval(np.arange(5.0), share=1)
+
+
 @pytest.mark.parametrize(
     ("n", "level", "decides"),
     [(5, 0.95, False), (6, 0.95, True), (7, 0.975, True), (7, 0.9875, False), (8, 0.9875, True)],
