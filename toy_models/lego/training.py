@@ -170,6 +170,11 @@ class StageTrainer:
         self.loss = loss.item()
         self.update += 1
 
+    def lower(self, factor: float) -> None:
+        """Multiplies every learning rate by `factor` from now on."""
+        for group in self.optimiser.param_groups:
+            group["base"] *= factor
+
     def _sentences(self) -> Int[Tensor, "batch clause five"]:
         if self.set is not None:
             return self.set.inputs[self.set.rows(self.update)]

@@ -1,4 +1,4 @@
-"""How is huang2025's Figure 1a judged? C6 at the longest length, and how much farther its curve goes than that of S5.
+"""How is huang2025's Figure 1a judged? Both groups at the longest length, and how much farther the curve of C6 goes.
 
 Lengths are compared by the area between the two accuracy curves over log2 of the length (`curve_metrics`), because
 the length at which a curve falls below 0.9 is cut off at the shortest and at the longest length tested. Only models
@@ -23,6 +23,8 @@ FARTHER = 1.0
 """The fewest octaves that count as far beyond: a factor of two in length."""
 ENDED = 0.1
 """The share of the longest sentences up to which an accuracy curve counts as ended, for the median seed."""
+APART = 0.25
+"""The least difference of accuracies at the longest length that a reader of the figure would call weaker."""
 NEARLY_PERFECT, FAILS = 0.9, 0.5
 """Accuracy at the longest length: above the first for the cyclic group, below the second for the symmetric group."""
 POINTS = {
@@ -117,11 +119,25 @@ def _papers(condition: str) -> list[Part]:
             unit="seeds",
             needs=(f"{condition}_c6_solves",),
         ),
+        Part(
+            key=f"{condition}_apart",
+            name=f"{condition}: {SYMMETRIC} is clearly weaker there",
+            role="paper",
+            source="Figure 1a; section 7: by contrast, on the harder symmetry task the generalization is weaker",
+            primary=primary,
+            quantity=f"{accuracy}: {CYCLIC} minus {SYMMETRIC}, by seed, seeds {BOTH}",
+            estimate=partial(difference_at_longest, condition=condition, point=END),
+            direction="above",
+            threshold=APART,
+            why="the paper gives no number; a quarter of the sentences is what a reader of the figure would see",
+            unit="seeds",
+            needs=(f"{condition}_c6_solves", f"{condition}_s5_solves"),
+            note=partial(accuracies_at_longest, condition=condition, point=END),
+        ),
         replace(
             _farther(condition, "farther", "", POINTS[END]),
             role="paper",
             source="Figure 1a; section 7: by contrast weaker on the symmetry task, only constant-factor extensions",
-            primary=primary,
             needs=(f"{condition}_c6_solves", f"{condition}_s5_solves"),
         ),
         Part(
@@ -208,6 +224,26 @@ def differences(
     cells = (found.curves[cell] for cell in (one, other))
     first, second = (cell.loc[cell["solves"] | (not solving), of] for cell in cells)
     return (first - second).dropna()
+
+
+def differences_at_longest(found: Lengths, condition: str, point: str) -> pd.Series:
+    """C6 minus S5 by seed: accuracies at the longest length, where both solve the training length at that point."""
+    return differences(found, (condition, CYCLIC, point), (condition, SYMMETRIC, point), "longest")
+
+
+def difference_at_longest(found: Lengths, level: float, *, condition: str, point: str) -> Interval | NotMeasurable:
+    """The mean over seeds of `differences_at_longest`."""
+    return mean_of(differences_at_longest(found, condition, point), level, (-1.0, 1.0), BOTH)
+
+
+def accuracies_at_longest(found: Lengths, *, condition: str, point: str) -> str:
+    """Those of every seed, in words, by group."""
+    told = []
+    for group in (CYCLIC, SYMMETRIC):
+        if (condition, group, point) in found.curves:
+            values = ", ".join(f"{value:.2f}" for value in found.curves[condition, group, point]["longest"])
+            told.append(f"{group} {values}")
+    return "; ".join(told)
 
 
 def _accuracies(found: Lengths, *, condition: str, group: str) -> str:

@@ -3,9 +3,8 @@
 from dataclasses import replace
 from functools import partial
 
-import pandas as pd
-
 from interp.claims.huang2025._fig1a import (
+    APART,
     BOTH,
     CYCLIC,
     FAILS,
@@ -13,8 +12,10 @@ from interp.claims.huang2025._fig1a import (
     POINTS,
     SYMMETRIC,
     Lengths,
+    accuracies_at_longest,
     accuracy_at_longest,
-    differences,
+    difference_at_longest,
+    differences_at_longest,
     gap,
     share_solving,
 )
@@ -26,8 +27,6 @@ from interp.statistics import Interval
 READS = (12_000, 24_000)
 """Steps after the plateau at which a run is read before its end."""
 RUN = LongRun(model="standard", change="rate 1e-4", rate=1e-4, further=36_000, steps=60_000, reads=READS)
-APART = 0.25
-"""The least difference of accuracies at the longest length that a reader of the figure would call weaker."""
 _SAYS = "Figure 1a; section 7: near-perfect accuracy, for example up to L = 160, on the simply transitive task"
 _LONGEST = "share of sentences of the longest length with all steps right"
 _SOLVING = tuple(f"{group.lower()}_solves" for group in (CYCLIC, SYMMETRIC))
@@ -80,7 +79,7 @@ def _papers(condition: str) -> tuple[Part, Part, Part]:
         why="the paper gives no number; a quarter of the sentences is what a reader of the figure would see",
         unit="seeds",
         needs=_SOLVING,
-        note=partial(_accuracies, condition=condition, point=END),
+        note=partial(accuracies_at_longest, condition=condition, point=END),
     )
     short = Part(
         key="s5_short",
@@ -111,7 +110,7 @@ def _on_the_way(condition: str, apart: Part) -> list[Part]:
             quantity=f"{_LONGEST}: {CYCLIC} minus {SYMMETRIC}, by seed, {steps:,} steps after the plateau",
             estimate=partial(difference_at_longest, condition=condition, point=after(steps)),
             why="as at the end",
-            note=partial(_accuracies, condition=condition, point=after(steps)),
+            note=partial(accuracies_at_longest, condition=condition, point=after(steps)),
         )
         for steps in READS
     ]
@@ -143,29 +142,10 @@ def _farther(condition: str, point: str, words: str) -> Part:
     )
 
 
-def differences_at_longest(found: Lengths, condition: str, point: str) -> pd.Series:
-    """C6 minus S5 by seed: accuracies at the longest length, where both solve the training length at that point."""
-    return differences(found, (condition, CYCLIC, point), (condition, SYMMETRIC, point), "longest")
-
-
-def difference_at_longest(found: Lengths, level: float, *, condition: str, point: str) -> Interval | NotMeasurable:
-    """The mean over seeds of `differences_at_longest`."""
-    return mean_of(differences_at_longest(found, condition, point), level, (-1.0, 1.0), BOTH)
-
-
 def closing(found: Lengths, level: float, *, condition: str) -> Interval | NotMeasurable:
     """The mean over seeds of how much smaller the difference is at the end than at the first reading."""
     first, last = (differences_at_longest(found, condition, point) for point in (after(READS[0]), END))
     return mean_of((first - last).dropna(), level, (-2.0, 2.0), BOTH)
-
-
-def _accuracies(found: Lengths, *, condition: str, point: str) -> str:
-    told = []
-    for group in (CYCLIC, SYMMETRIC):
-        if (condition, group, point) in found.curves:
-            values = ", ".join(f"{value:.2f}" for value in found.curves[condition, group, point]["longest"])
-            told.append(f"{group} {values}")
-    return "; ".join(told)
 
 
 def _steps(found: Lengths, *, condition: str) -> str:

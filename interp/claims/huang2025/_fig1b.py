@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._parts import extreme, mean_of, precondition, typical_among
-from interp.claims.huang2025._runs import REACHED, SOLVES, LegoRun, curve_metrics, span
-from interp.claims.huang2025._worlds import SEEDS, accuracy_labels, filled, measured, point_labels, ramps
+from interp.claims.huang2025._runs import REACHED, SEEDS, SOLVES, LegoRun, curve_metrics, span
+from interp.claims.huang2025._worlds import accuracy_labels, filled, measured, point_labels, ramps
 from interp.core.claim import World
 from interp.core.judging import share_of
 from interp.core.parts import NotMeasurable, Part

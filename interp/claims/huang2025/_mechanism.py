@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._parts import extreme, precondition, typical_among
-from interp.claims.huang2025._runs import LegoRuns
-from interp.claims.huang2025._worlds import SEEDS, filled
+from interp.claims.huang2025._runs import SETTLED_SEEDS, LegoRuns
+from interp.claims.huang2025._worlds import filled
 from interp.core.claim import World
 from interp.core.judging import SHARE, share_of, typical_of
 from interp.core.parts import NotMeasurable, Part
@@ -129,7 +129,7 @@ def _clean(found: dict, *, condition: str, group: str) -> str:
 
 @cache
 def _labels() -> pd.DataFrame:
-    places = list(itertools.product(KNOCKOUTS, GROUPS, range(SEEDS)))
+    places = list(itertools.product(KNOCKOUTS, GROUPS, range(SETTLED_SEEDS)))
     return table(
         run=[f"theory,{group},{seed}" for _, group, seed in places],
         condition="theory",
@@ -145,7 +145,7 @@ def _rows(
 ) -> pd.DataFrame:
     """Theory-like models with these accuracies under the knockouts, a spread over seeds, and 320 answers each."""
     means = np.array([clean, predicate, answer, random]).reshape(4, 1, 1)
-    spread = generator.normal(0, 1, (4, len(GROUPS), SEEDS)) * np.minimum(0.04, (1 - means) / 3)
+    spread = generator.normal(0, 1, (4, len(GROUPS), SETTLED_SEEDS)) * np.minimum(0.04, (1 - means) / 3)
     return filled((_labels(), generator.binomial(320, np.clip(means + spread, 0, 1)) / 320))
 
 

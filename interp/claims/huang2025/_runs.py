@@ -1,9 +1,10 @@
 """What are the items of huang2025's figures? Clause decoders trained on LEGO in the paper's regime, as plain numbers.
 
-Length 5 from scratch, one constant Adam rate for all parameters. A run is read at *points*: when its loss first falls
-below each of `LOSSES`, and at its end, which comes a fixed number of steps after it has left the plateau. So groups
-can be compared at equal loss and after as much training since, however long the plateau lasted; that is kept apart,
-as the steps to each point. The claims share their models: `_training.taught` trains a run once and keeps it.
+Length 5 from scratch, one Adam rate for all parameters, constant or lowered once. A run is read at *points*: when its
+loss first falls below each of `LOSSES`, and at its end, which comes a fixed number of steps after it has left the
+plateau. So groups can be compared at equal loss and after as much training since, however long the plateau lasted;
+that is kept apart, as the steps to each point. The claims share their models: `_training.taught` trains a run once
+and keeps it.
 """
 
 from collections.abc import Sequence
@@ -95,6 +96,16 @@ class LegoRun:
         return ()
 
     @property
+    def lowered(self) -> tuple[int, float] | None:
+        """Steps from the end of the plateau after which the rate is lowered, and to what; None: it never is."""
+        return None
+
+    @property
+    def patience(self) -> int:
+        """Steps after which a run ends that is still on its plateau: a rate that is to fall must have time for it."""
+        return self.steps - self.further if self.lowered else self.steps
+
+    @property
     def condition(self) -> str:
         """The run's name among its claim's conditions."""
         return f"{self.model}, {self.change}" if self.change else self.model
@@ -171,9 +182,33 @@ class LongRun(LegoRun):
         return self.reads
 
 
+@dataclass(frozen=True)
+class SettledRun(LongRun):
+    """A run that leaves its plateau at one rate and settles at another."""
+
+    reads: tuple[int, ...] = (2000, 5000)
+    further: int = 8000
+    steps: int = 30_000
+    settles: int = 2000
+    """Steps from the end of the plateau to the change of the rate."""
+    late: float = 1e-4
+    """The rate from then on: the paper's."""
+
+    @property
+    def lowered(self) -> tuple[int, float] | None:
+        return None if self.late == self.rate else (self.settles, self.late)
+
+
 THEORY = LegoRun(model="theory")
 STANDARD = LegoRun(model="standard")
-"""The runs at the cpu preset."""
+"""Runs at one constant rate, ten times the paper's."""
+SEEDS = 8
+"""Their seeds."""
+SETTLED_THEORY = SettledRun(model="theory")
+SETTLED_STANDARD = SettledRun(model="standard")
+"""The runs of Figures 1a, 2, 5, 6 and 7 at the cpu preset."""
+SETTLED_SEEDS = 12
+"""Their seeds: of S5 in the theory-like block about three in four leave the plateau in time."""
 SMOKE: dict[str, Any] = {
     "d_token": 8, "d_mlp": 32, "n_variables": 24, "steps": 4, "further": 2, "lengths": (5, 10), "n_test": 8,
 }  # fmt: skip
@@ -193,11 +228,11 @@ class LegoRuns:
     first_unit: int = 0
 
 
-def presets(*runs: LegoRun) -> dict[str, LegoRuns]:
-    """These runs at the sizes of every preset, eight seeds at cpu."""
+def presets(*runs: LegoRun, seeds: int = SEEDS) -> dict[str, LegoRuns]:
+    """These runs at the sizes of every preset, with so many seeds at cpu."""
     return {
         "smoke": LegoRuns(tuple(replace(run, **SMOKE) for run in runs), seeds=2),
-        "cpu": LegoRuns(runs, seeds=8),
+        "cpu": LegoRuns(runs, seeds=seeds),
         "paper": LegoRuns(tuple(replace(run, **PAPER) for run in runs), seeds=8),
     }
 

@@ -94,7 +94,7 @@ def train(run: LegoRun) -> Taught:
     trainer = StageTrainer(model, run.task, last, generator)
     updates: dict[str, int] = {}
     weights: dict[str, dict[str, torch.Tensor]] = {}
-    end, loss = run.steps, 0.0
+    end, loss = run.patience, 0.0
     while trainer.update < end:
         trainer.advance()
         loss += trainer.loss / EVERY
@@ -108,9 +108,12 @@ def train(run: LegoRun) -> Taught:
                     end = min(run.steps, trainer.update + run.further)
                 else:
                     weights[point] = _copy(model)
+        since = trainer.update - updates.get(at_loss(LEARNED), trainer.update)
         for steps in run.read_at:
-            if trainer.update - updates.get(at_loss(LEARNED), trainer.update) == steps:
+            if since == steps:
                 updates[after(steps)], weights[after(steps)] = trainer.update, _copy(model)
+        if run.lowered and since == run.lowered[0]:
+            trainer.lower(run.lowered[1] / run.rate)
         loss = 0.0
     trainer.finish()
     updates[END], weights[END] = trainer.update, _copy(model)

@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from interp.claims.huang2025._runs import END, LEARNED, at_loss
+from interp.claims.huang2025._runs import END, LEARNED, SEEDS, at_loss
 from probes.rows import setting, table
 
 LENGTHS = (5, 10, 20, 40, 80, 160)
-SEEDS = 8
-"""Seeds of the cpu presets."""
 N_TEST = 64
 """Test sentences of each length."""
 
@@ -86,11 +84,16 @@ def step_labels(conditions: tuple[str, ...], groups: tuple[str, ...], seeds: int
 
 @cache
 def target_labels(
-    conditions: tuple[str, ...], groups: tuple[str, ...], length: int, point: str | None = None
+    conditions: tuple[str, ...],
+    groups: tuple[str, ...],
+    length: int,
+    point: str | None = None,
+    *,
+    seeds: int = SEEDS,
 ) -> pd.DataFrame:
     """Rows of attention on the targets for values [metric condition group seed answer]; predicate, then answer."""
     at = {} if point is None else {"point": point}
-    places = list(itertools.product(("predicate", "answer"), conditions, groups, range(SEEDS), range(length)))
+    places = list(itertools.product(("predicate", "answer"), conditions, groups, range(seeds), range(length)))
     return table(
         run=[f"{condition},{group},{seed}" for _, condition, group, seed, _ in places],
         condition=[condition for _, condition, *_ in places],
@@ -107,7 +110,9 @@ def filled(*parts: tuple[pd.DataFrame, Float[np.ndarray, "..."]]) -> pd.DataFram
     return labels.assign(value=np.concatenate([values.ravel() for _, values in parts]))
 
 
-def solving(conditions: tuple[str, ...], groups: tuple[str, ...]) -> tuple[pd.DataFrame, Float[np.ndarray, "row"]]:
+def solving(
+    conditions: tuple[str, ...], groups: tuple[str, ...], *, seeds: int = SEEDS
+) -> tuple[pd.DataFrame, Float[np.ndarray, "row"]]:
     """Rows that say of every run that it solves the training length, for `filled`."""
-    labels = point_labels("accuracy", conditions, groups, (END,))
+    labels = point_labels("accuracy", conditions, groups, (END,), seeds=seeds)
     return labels, np.ones(len(labels))

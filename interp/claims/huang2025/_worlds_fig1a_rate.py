@@ -7,8 +7,8 @@ import pandas as pd
 
 from interp.claims.huang2025._fig1a import CYCLIC, NEARLY_PERFECT, SYMMETRIC
 from interp.claims.huang2025._fig1a_rate import APART, READS, RUN
-from interp.claims.huang2025._runs import END, after, at_loss
-from interp.claims.huang2025._worlds import SEEDS, accuracy_labels, filled, measured, ramps, step_labels
+from interp.claims.huang2025._runs import END, SEEDS, after, at_loss
+from interp.claims.huang2025._worlds import accuracy_labels, filled, measured, ramps, step_labels
 from interp.core.claim import World
 
 _SEEN = (at_loss(0.01), at_loss(0.001), *(after(steps) for steps in READS), END)

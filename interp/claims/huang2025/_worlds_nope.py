@@ -8,8 +8,8 @@ import pandas as pd
 
 from interp.claims.huang2025._fig1a import FAILS
 from interp.claims.huang2025._nope import GROUP, PERMUTED, RUNS, ZEROED
-from interp.claims.huang2025._runs import END, LegoRun
-from interp.claims.huang2025._worlds import SEEDS, accuracy_labels, filled, measured, point_labels, ramps, step_labels
+from interp.claims.huang2025._runs import END, SEEDS, LegoRun
+from interp.claims.huang2025._worlds import accuracy_labels, filled, measured, point_labels, ramps, step_labels
 from interp.core.claim import World
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
+from interp.claims.huang2025._runs import SEEDS
 from interp.claims.huang2025._theory_runs import LENGTHS
 from interp.claims.huang2025._thm4_1 import (
     BALANCED,
@@ -19,7 +20,7 @@ from interp.claims.huang2025._thm4_1 import (
     SHRINKING,
     SMALL,
 )
-from interp.claims.huang2025._worlds import SEEDS, filled, measured, ramps
+from interp.claims.huang2025._worlds import filled, measured, ramps
 from interp.core.claim import World
 from probes.rows import setting, table
 

@@ -5,10 +5,10 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 
-from interp.claims.huang2025._runs import REACHED
+from interp.claims.huang2025._runs import REACHED, SEEDS
 from interp.claims.huang2025._theory_runs import LENGTHS as ALL
 from interp.claims.huang2025._thm5_1 import DILUTED, EPSILON, FAILED, MATTERS
-from interp.claims.huang2025._worlds import SEEDS, filled, measured, ramps
+from interp.claims.huang2025._worlds import filled, measured, ramps
 from interp.core.claim import World
 from probes.rows import setting, table
 

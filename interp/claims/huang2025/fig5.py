@@ -16,19 +16,20 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._attention import attention_rows, followed_rows
-from interp.claims.huang2025._parts import BEFORE, DEVIATIONS, REGIME, SCALE, TOO_SMALL
+from interp.claims.huang2025._parts import BEFORE, DEVIATIONS, REGIME, SETTLED_SCALE, SMALLER_RATE, TOO_SMALL
 from interp.claims.huang2025._runs import (
     LOOPS,
+    SETTLED_SEEDS,
+    SETTLED_THEORY,
     SOLVES,
-    THEORY,
-    LegoRun,
+    SettledRun,
     by_group,
     of_solving,
     presets,
     solved_rows,
     to_draw,
 )
-from interp.claims.huang2025._worlds import SEEDS, filled, solving
+from interp.claims.huang2025._worlds import filled, solving
 from interp.core.claim import Claim, Item, World, register
 from interp.core.judging import mean_over
 from interp.core.parts import NotMeasurable, Part
@@ -45,14 +46,14 @@ FOLLOWS = 0.2
 """How much more attention the predicate that names the variable should have than the one in its old place."""
 
 
-PRESETS = presets(THEORY)
+PRESETS = presets(SETTLED_THEORY, seeds=SETTLED_SEEDS)
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
     """The attention map by position and along the chain; attention on the variable and on its old position."""
     from interp.claims.huang2025._training import taught
 
-    run = LegoRun(**item.parameters)
+    run = SettledRun(**item.parameters)
     found = taught(run)
     model = found.model()
     maps = [attention_rows(run, model, order) for order in ("as written", "permuted", "permuted, by chain")]
@@ -106,7 +107,7 @@ def _each(found: pd.DataFrame, *, group: str, change: str) -> str:
 
 @cache
 def _labels() -> pd.DataFrame:
-    places = list(itertools.product(("variable", "place"), GROUPS, CHANGES, range(SEEDS)))
+    places = list(itertools.product(("variable", "place"), GROUPS, CHANGES, range(SETTLED_SEEDS)))
     return table(
         run=[f"theory,{group},{seed}" for _, group, _, seed in places],
         condition="theory",
@@ -119,8 +120,8 @@ def _labels() -> pd.DataFrame:
 
 def _rows(generator: np.random.Generator, *, variable: float, place: float) -> pd.DataFrame:
     """Models that attend so to the variable and to the place, with a spread over seeds."""
-    means = np.array([variable, place]).reshape(2, 1, 1, 1) + generator.normal(0, 0.04, (2, 2, 2, SEEDS))
-    return filled(solving(("theory",), GROUPS), (_labels(), np.clip(means, 0, 1)))
+    means = np.array([variable, place]).reshape(2, 1, 1, 1) + generator.normal(0, 0.04, (2, 2, 2, SETTLED_SEEDS))
+    return filled(solving(("theory",), GROUPS, seeds=SETTLED_SEEDS), (_labels(), np.clip(means, 0, 1)))
 
 
 _KEYS = [f"{group.lower()}_{change}" for change in CHANGES for group in GROUPS]
@@ -153,7 +154,7 @@ register(
             "the predicates as the paper does, and after moving only the variables that they refer back to. Means "
             "over seeds."
         ),
-        scale=SCALE,
+        scale=SETTLED_SCALE,
         finding=(
             "With the predicates in random order the one that names the variable had {c6_permuted} (C6) and "
             "{s5_permuted} (S5) more of the attention than the one in its old place; with only the variables moved, "
@@ -177,7 +178,7 @@ register(
             f"is ours, tests just that, and decides. {REGIME}"
         ),
         history=(
-            f"{BEFORE}"
+            f"{BEFORE}{SMALLER_RATE}"
             "First the paper's permutation and the change of ours counted alike, then, on seeds 3000 to 3007, the "
             "permutation alone decided, although it could not fail. In the first run "
             "the predicate in the variable's old place had 0.001 of the attention at most, also when nothing but the "

@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from interp.claims.huang2025._mechanism import KNOCKOUTS, SOLVED, WORLDS, parts, summary
-from interp.claims.huang2025._parts import BEFORE, DEVIATIONS, REGIME, SCALE, TOO_SMALL
-from interp.claims.huang2025._runs import LOOPS, STANDARD, THEORY, LegoRun, by_group, presets
+from interp.claims.huang2025._parts import BEFORE, DEVIATIONS, REGIME, SETTLED_SCALE, SMALLER_RATE, TOO_SMALL
+from interp.claims.huang2025._runs import (
+    LOOPS,
+    SETTLED_SEEDS,
+    SETTLED_STANDARD,
+    SETTLED_THEORY,
+    SettledRun,
+    by_group,
+    presets,
+)
 from interp.core.claim import Claim, Item, register
 from interp.core.judging import MEDIANS
 from probes.rows import concat, setting, table, with_settings
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "huang2025/mechanism"
-PRESETS = presets(THEORY, STANDARD)
+PRESETS = presets(SETTLED_THEORY, SETTLED_STANDARD, seeds=SETTLED_SEEDS)
 
 
 def measure(item: Item, work: Path) -> pd.DataFrame:
@@ -38,7 +46,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     from probes.hooked.causal import answer_margin, knock_out, random_keys
     from toy_models.lego.task import STATE
 
-    run = LegoRun(**item.parameters)
+    run = SettledRun(**item.parameters)
     model, task = taught(run).model(), run.task
     batch = task.sample(run.n_test, run.generator(3))
     steps = batch.supervised
@@ -97,7 +105,7 @@ register(
             "states, median over seeds. In the theory-like block nothing bypasses attention, so there both clauses "
             "must come through it."
         ),
-        scale=SCALE,
+        scale=SETTLED_SCALE,
         finding=(
             "Accuracy left in the theory-like block without the attention link that matters less: C6 "
             "{theory_c6_both}, S5 {theory_s5_both} (guessing: 1/6 and 1/5); without a random other clause "
@@ -124,12 +132,14 @@ register(
             f"variable enters the scores (Assumption 3.5). {REGIME}"
         ),
         history=(
-            f"{BEFORE}"
+            f"{BEFORE}{SMALLER_RATE}"
             "Until the parts were declared, necessity counted as the claim for both models, each clause by itself. "
             "In that run one standard model of C6 did not need attention to the previous answer at all. The query is "
             "that answer's own clause, so how it weighs the other clauses can still tell its state; that this is the "
             "leak was not tested. "
             f"{MEDIANS}"
+            "On seeds 3000 to 3007 C6 kept 0.32 [0.25, 0.45] and S5 0.27 [0.21, 0.34] without the link that matters "
+            "less."
         ),
         presets=PRESETS,
         loops=LOOPS,

@@ -28,7 +28,7 @@ from interp.claims.huang2025._neurons import (
     parts,
     summary,
 )
-from interp.claims.huang2025._worlds import SEEDS
+from interp.claims.huang2025._runs import SEEDS
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.loops import loop
 from probes.rows import setting, table

@@ -26,7 +26,7 @@ from interp.claims.huang2025._nope import (
     parts,
     summary,
 )
-from interp.claims.huang2025._parts import OUR_RUNS, PAPERS_RUNS, SCALE, TOO_SMALL
+from interp.claims.huang2025._parts import CONSTANT, SCALE, TOO_SMALL
 from interp.claims.huang2025._runs import END, LOOPS, PAPER, SMOKE, SOLVES, by_seed, point_rows, run_rows
 from interp.claims.huang2025._worlds_nope import WORLDS
 from interp.core.claim import Claim, Item, register
@@ -116,7 +116,7 @@ register(
         deviations=(
             "The paper has no experiment on positions: section 8 cites others for their harm, calls it plausible, "
             "and gives retrieval by content as the reason. The arms, the random order and the zeros are ours. "
-            f"{PAPERS_RUNS}{OUR_RUNS}{TOO_SMALL}"
+            f"{CONSTANT}{TOO_SMALL}"
         ),
         falls_short=(
             "The experiment is ours: the paper says it of models at large, calls it plausible and shows none. One "

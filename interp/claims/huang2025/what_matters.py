@@ -9,7 +9,7 @@ claims did (length 1 first, attention at a larger rate) and one is nearer to the
 
 from dataclasses import dataclass, replace
 
-from interp.claims.huang2025._parts import BEFORE, BLOCKS, DEVIATIONS, REGIME, SCALE, TOO_SMALL
+from interp.claims.huang2025._parts import BEFORE, BLOCKS, CONSTANT, REGIME, SCALE, TOO_SMALL
 from interp.claims.huang2025._runs import (
     LOOPS,
     PAPER,
@@ -92,7 +92,7 @@ register(
             "C6: {sharper}."
         ),
         deviations=(
-            f"The paper compares C6 with S5 alone; C5, the changes and the steps to learn are ours. {DEVIATIONS}"
+            f"The paper compares C6 with S5 alone; C5, the changes and the steps to learn are ours. {CONSTANT}"
             "Smaller rates, wide and orthogonal tokens and a larger set of sentences are in huang2025/regime; "
             f"300 epochs are not affordable here. {TOO_SMALL}"
         ),

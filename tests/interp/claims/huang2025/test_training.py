@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from interp.claims.huang2025 import _training, nope
-from interp.claims.huang2025._runs import END, LegoRun, at_loss, run_rows
+from interp.claims.huang2025._runs import END, LegoRun, SettledRun, after, at_loss, run_rows
 from interp.claims.huang2025._training import identity, taught, train
 from probes.rows import with_settings
 from toy_models.lego.training import held_out_loss
@@ -41,6 +41,19 @@ def test_rows_have_every_point(learned):
 
 def test_a_run_that_never_leaves_its_plateau_ends_with_its_steps():
     assert train(replace(RUN, steps=20, first=0)).updates == {END: 20}
+
+
+def test_a_rate_falls_after_the_plateau_and_a_run_ends_where_no_time_for_it_is_left(learned):
+    """At a rate of zero nothing changes from then on; at the old one it would have."""
+    shared = {f.name: getattr(RUN, f.name) for f in fields(RUN)}
+    run = SettledRun(**shared, reads=(25,), settles=25, late=0.0)
+    settled = train(run)
+    assert settled.updates[END] - settled.updates[at_loss(0.1)] == run.further
+    at_change, at_end = settled.weights[after(25)], settled.weights[END]
+    assert all(torch.equal(at_change[name], tensor) for name, tensor in at_end.items())
+    assert not all(torch.equal(learned.weights[END][name], tensor) for name, tensor in at_end.items())
+    assert train(replace(run, steps=70, first=0)).updates == {END: 20}
+    assert replace(run, late=run.rate).patience == run.steps, "a rate that never falls needs no time for it"
 
 
 def test_a_long_training_is_done_once_and_comes_back_as_it_was(learned, monkeypatch, tmp_path):
