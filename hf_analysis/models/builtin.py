@@ -58,12 +58,23 @@ def builtin_gguf() -> Path:
     return path
 
 
+def _converted() -> Path:
+    """Where the converted model stands, or will."""
+    return cache_directory() / f"smollm2-135m-instruct-{SHA256[:12]}"
+
+
+def check_builtin() -> None:
+    """Refuses if the built-in model is neither converted nor installed: for the start of work that ends with it."""
+    if not (_converted() / "model.safetensors").is_file():
+        builtin_gguf()
+
+
 def builtin_directory() -> Path:
     """The converted built-in model: config, tokenizer and safetensors, made on first use.
 
     The directory appears under its name in one step, so a kill while converting leaves nothing half done.
     """
-    target = cache_directory() / f"smollm2-135m-instruct-{SHA256[:12]}"
+    target = _converted()
     if (target / "model.safetensors").is_file():
         return target
     source = builtin_gguf()

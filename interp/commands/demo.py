@@ -36,6 +36,7 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the small claims and says what was found and where it is."""
     from rich.console import Console
 
+    from hf_analysis.models.builtin import check_builtin
     from interp.core.ledger import concluded, footnote
     from interp.core.reproduce import command
     from interp.core.sweep import Pace, kinds_of, run_claim
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(Demo, arguments, "demo")
     if options.workers < 1:
         raise ValueError(f"--workers must be at least 1, got {options.workers}")
+    check_builtin()
     print("Does chain of thought (CoT) make attention sparse? Toy transformers on the parity of secret bits, and a")
     print("pretrained language model on grade-school problems.", flush=True)
     claims = find_claims(list(SMALL))

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from interp.commands.demo import SMALL, beside
+import pytest
+
+from hf_analysis.models import builtin
+from interp.commands.demo import SMALL, beside, main
 from interp.core.protocol import ROOT
 from interp.core.published import read_published
 
@@ -19,3 +22,11 @@ def test_the_demo_ends_with_what_the_published_runs_concluded():
 
 def test_a_wheel_has_no_published_runs(tmp_path: Path):
     assert beside(list(SMALL), tmp_path) == "So few seeds and problems decide little."
+
+
+def test_a_missing_model_is_said_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COTLENS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(builtin.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="the built-in model is not installed; run: pip install"):
+        main(["--out", str(tmp_path / "demo")])
+    assert list(tmp_path.iterdir()) == []
