@@ -45,7 +45,8 @@ class EncoderRun:
     @property
     def condition(self) -> str:
         """The run's name among its claim's conditions."""
-        hidden = f"_from_{self.token_from}" if self.token_from else ""
+        first = "last" if self.token_from == self.layers - 1 else f"from_{self.token_from}"
+        hidden = f"_{first}" if self.token_from else ""
         return f"{self.told}{hidden}{'_own' if self.readouts == 'own' else ''}_{self.curriculum}"
 
     @property

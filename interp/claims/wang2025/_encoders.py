@@ -20,7 +20,12 @@ LOOKS = 0.5
 """The attention of some head on a key above which the model attends there."""
 BETTER = 0.3
 """How much better a linear probe must decode the (k/2)-hop than the (k-1)-hop."""
-TOLD = {"head": "a head for each hop", "head_own": "a head and a layer for each hop", "token": "hop told by a token"}
+TOLD = {
+    "head": "a head for each hop",
+    "head_own": "a head and a layer for each hop",
+    "token": "hop told by a token",
+    "token_last": "hop told by a token that the last layer alone sees",
+}
 SAID = "Section 6, Figure 3 right"
 LEARNED_FROM = {
     "token_mixture": f"{SAID}: with the hop prepended, uniformly mixed examples teach the 4-fold task",
@@ -70,20 +75,7 @@ def encoder_parts(conditions: Sequence[str]) -> list[Part]:
     alone = [condition for condition in conditions if condition.endswith("_hardest")]
     doubling = [condition for condition in mixtures if condition.startswith("head")]
     return [
-        Part(
-            key="helps",
-            name="easier hops in the training data help to learn the hardest",
-            role="paper",
-            source=f"{SAID}: training with a curriculum learning strategy helps the model to learn the 4-fold task",
-            primary=True,
-            quantity="share of runs that learn the hardest hop from the mixture minus share that learns it from the "
-            "hardest hop alone, a head for each hop",
-            estimate=gain,
-            direction="above",
-            threshold=0.0,
-            why="helps: any increase",
-            unit="runs",
-        ),
+        *(_helps(condition) for condition in alone),
         *(_learned(condition) for condition in mixtures),
         *(_at_chance(condition) for condition in alone),
         *(part for condition in doubling for part in _doubling(condition)),
@@ -102,11 +94,30 @@ def encoder_parts(conditions: Sequence[str]) -> list[Part]:
     ]
 
 
+def _helps(condition: str) -> Part:
+    told, words = _key(condition), told_in(condition)
+    return Part(
+        key="helps" if told == "head" else f"helps_{told}",
+        name=f"easier hops in the training data help to learn the hardest, {words}",
+        role="paper",
+        source=f"{SAID}: training with a curriculum learning strategy helps the model to learn the 4-fold task",
+        primary=told == "head",
+        quantity="share of runs that learn the hardest hop from the mixture minus share that learns it from the "
+        f"hardest hop alone, {words}",
+        estimate=partial(gain, told=told),
+        direction="above",
+        threshold=0.0,
+        why="helps: any increase",
+        unit="runs",
+    )
+
+
 def _key(condition: str) -> str:
     return condition.rsplit("_", 1)[0]
 
 
-def _told(condition: str) -> str:
+def told_in(condition: str) -> str:
+    """How a condition tells the model its hop, in words."""
     return TOLD.get(_key(condition), _key(condition).replace("_", " "))
 
 
@@ -114,7 +125,7 @@ def _learned(condition: str) -> Part:
     source = LEARNED_FROM.get(condition, "")
     return Part(
         key=f"learned_{_key(condition)}",
-        name=f"{_told(condition)}: the mixture teaches the hardest hop",
+        name=f"{told_in(condition)}: the mixture teaches the hardest hop",
         role="paper" if source else "ours",
         source=source,
         primary=condition == "token_mixture",
@@ -131,7 +142,7 @@ def _learned(condition: str) -> Part:
 def _at_chance(condition: str) -> Part:
     return Part(
         key=f"alone_{_key(condition)}",
-        name=f"{_told(condition)}: the hardest hop alone teaches nothing",
+        name=f"{told_in(condition)}: the hardest hop alone teaches nothing",
         role="paper",
         source=f"{SAID}: if we only train on the 4-fold composition data, the transformer is unable to learn",
         quantity=f"share of seeds with a test accuracy of the hardest hop below guessing plus {AT_CHANCE:g}",
@@ -144,7 +155,7 @@ def _at_chance(condition: str) -> Part:
 
 
 def _doubling(condition: str) -> list[Part]:
-    where = _told(condition)
+    where = told_in(condition)
     note = partial(_how_many, condition=condition)
     return [
         Part(
@@ -176,9 +187,9 @@ def _doubling(condition: str) -> list[Part]:
     ]
 
 
-def gain(found: Encoders, level: float) -> Interval | NotMeasurable:
-    """The difference between two shares of runs that learned the hardest hop."""
-    mixed, alone = (found.accuracy[name].dropna() >= LEARNS for name in ("head_mixture", "head_hardest"))
+def gain(found: Encoders, level: float, *, told: str) -> Interval | NotMeasurable:
+    """The difference between two shares of runs that learned the hardest hop: from the mixture, and from it alone."""
+    mixed, alone = (found.accuracy[f"{told}_{which}"].dropna() >= LEARNS for which in ("mixture", "hardest"))
     return proportion_difference((int(mixed.sum()), len(mixed)), (int(alone.sum()), len(alone)), level=level)
 
 

@@ -48,7 +48,13 @@ CONDITIONS = {
     "head_stagewise": "head per hop, stage by stage",
     "token_mixture": "hop token, mixture",
     "token_hardest": "hop token, hardest hop only",
+    "token_last_mixture": "token seen by the last layer, mixture",
+    "token_last_hardest": "token seen by the last layer, hardest only",
 }
+
+
+MOST_COLUMNS = 4
+"""Panels of learning curves beside one another."""
 
 
 def condition_name(condition: str) -> str:
@@ -62,9 +68,14 @@ def draw_curves(accuracy: pd.DataFrame) -> Figure:
     conditions = sorted(
         accuracy["condition"].unique(), key=lambda c: (known.index(c) if c in known else len(known), c)
     )
+    lines = -(-len(conditions) // MOST_COLUMNS)
+    columns = -(-len(conditions) // lines)
     with styled():
-        figure = new_figure(3.0 * len(conditions) + 0.6, 3.3)
-        all_axes = np.atleast_1d(figure.subplots(1, len(conditions), sharex=True, sharey=True))
+        figure = new_figure(3.0 * columns + 0.6, 0.4 + 2.9 * lines)
+        grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+        all_axes = grid.ravel()
+        for axes in all_axes[len(conditions) :]:
+            axes.set_axis_off()
         for axes, condition in zip(all_axes, conditions):
             of_condition = accuracy[accuracy["condition"] == condition]
             for style, (hop, of_hop) in zip(SERIES, of_condition.groupby("hop")):
@@ -78,8 +89,9 @@ def draw_curves(accuracy: pd.DataFrame) -> Figure:
             axes.set(title=condition_name(condition), xlabel="training sequences seen", ylim=(0, 1.04))
             axes.title.set_fontsize(10)
             axes.xaxis.set_major_formatter(EngFormatter())
-        all_axes[0].set_ylabel("test accuracy per position\n(dotted: guessing)")
-        all_axes[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        for axes in grid[:, 0]:
+            axes.set_ylabel("test accuracy per position\n(dotted: guessing)")
+        all_axes[columns - 1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         return figure
 
 

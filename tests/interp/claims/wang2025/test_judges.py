@@ -184,7 +184,8 @@ def encoders(mixture: float, alone: float, doubling: float, three: float, told_4
     tables = []
     for seed in SEEDS:
         noise = 0.001 * seed
-        reached = {"head_mixture": mixture, "head_own_mixture": mixture, "head_hardest": alone, "token_mixture": 0.2}
+        reached = dict.fromkeys(("head_mixture", "head_own_mixture", "token_last_mixture"), mixture)
+        reached |= {"head_hardest": alone, "token_last_hardest": alone, "token_mixture": 0.2}
         for condition, accuracy in reached.items():
             for hop, value in ((1, 1.0), (2, 1.0), (4, accuracy + noise)):
                 tables.append(row("accuracy", value, seed, condition, samples=100, k=4, n=5, hop=hop))
@@ -209,12 +210,12 @@ def test_what_the_paper_says_about_encoders():
 
 def test_a_chain_is_not_called_doubling_and_other_failures_are_seen():
     found = outcomes("fig3-right", encoders(0.98, 0.7, doubling=0.05, three=0.98, told_4=0.8))
-    assert found.pop("helps") == "supported"
+    assert (found.pop("helps"), found.pop("helps_token_last")) == ("supported", "supported")
     assert found.pop("learned_token") == "inconclusive"
-    for told in ("head", "head_own"):
+    for told in ("head", "head_own", "token_last"):
         assert found.pop(f"learned_{told}") == "supported"
     assert set(found.values()) == {"refuted"}
-    assert len(found) == 6
+    assert len(found) == 7
 
 
 def test_a_mixture_that_is_not_needed_does_not_help():
