@@ -70,11 +70,14 @@ def _words(curves: pd.DataFrame, times: pd.DataFrame) -> str:
     """Of one condition, by group: the median steps to learn of the runs that do, and the median length reached."""
     told = []
     for group, of_group in curves.groupby("group"):
-        steps = times.loc[times["group"] == group, "value"]
-        learned = f"learned after {steps.median():,.0f} steps ({len(steps)} seeds)" if len(steps) else "not learned"
-        medians = 2 ** of_group.groupby("point")["reach"].median()
+        learned = times[times["group"] == group]
+        if learned.empty:
+            told.append(f"{group} not learned")
+            continue
+        medians = 2 ** of_group[of_group["unit"].isin(learned["unit"])].groupby("point")["reach"].median()
         lengths = ", ".join(f"{length:.0f} at {str(point).replace('_', ' ')}" for point, length in medians.items())
-        told.append(f"{group} {learned}, then reaches {lengths}")
+        steps = f"{learned['value'].median():,.0f} steps ({len(learned)} seeds)"
+        told.append(f"{group} learned after {steps}, then reaches {lengths}")
     return "; ".join(told)
 
 
@@ -237,13 +240,14 @@ def difference_at_longest(found: Lengths, level: float, *, condition: str, point
 
 
 def accuracies_at_longest(found: Lengths, *, condition: str, point: str) -> str:
-    """Those of every seed, in words, by group."""
+    """Those of every seed, in words, by group; of seeds that do not solve the training length in brackets."""
     told = []
     for group in (CYCLIC, SYMMETRIC):
         if (condition, group, point) in found.curves:
-            values = ", ".join(f"{value:.2f}" for value in found.curves[condition, group, point]["longest"])
-            told.append(f"{group} {values}")
-    return "; ".join(told)
+            curves = found.curves[condition, group, point]
+            values = [f"{one.longest:.2f}" if one.solves else f"({one.longest:.2f})" for one in curves.itertuples()]
+            told.append(f"{group} {', '.join(values)}")
+    return f"{'; '.join(told)} (in brackets: the training length is not solved)"
 
 
 def _accuracies(found: Lengths, *, condition: str, group: str) -> str:

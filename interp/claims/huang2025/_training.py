@@ -80,12 +80,16 @@ def identity(run: LegoRun) -> str:
     root = Path(str(toy_models.__file__)).parent
     code = [(root / name).read_text(encoding="utf-8") for name in TRAINS]
     code.append(Path(__file__).read_text(encoding="utf-8"))
-    text = json.dumps([numbers, code, torch.__version__], sort_keys=True)
+    schedule = [LEARNED, LOSSES, run.lowered, run.patience, [asdict(stage) for stage in run.stages]]
+    text = json.dumps([numbers, schedule, code, torch.__version__], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def train(run: LegoRun) -> Taught:
     """Trains the run through its stages, and keeps its weights at every point but the first."""
+    for steps in (*run.read_at, *(run.lowered or ())[:1]):
+        if steps % EVERY:
+            raise ValueError(f"a run is looked at every {EVERY} steps, so none can be read or slowed after {steps}")
     model = clause_decoder(run.decoder, run.task, run.seed).to(choose_device("auto"))
     generator = torch.Generator().manual_seed(run.seed + 1_000_000)
     *before, last = run.stages

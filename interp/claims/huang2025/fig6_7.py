@@ -84,8 +84,8 @@ register(
             f"model, between lengths and positions. {TOO_SMALL}"
         ),
         falls_short=(
-            "That attention of S5 on the answer is stable is judged only beside that of C6; the standard block, "
-            "where parts come out otherwise, does not count."
+            "That attention of S5 on the answer is stable is judged only beside that of C6; the standard block "
+            "is judged beside it and does not count."
         ),
         clarity=(
             f"{REGIME}"
@@ -105,7 +105,7 @@ register(
             "decrease, was not judged; both models counted alike. In that run attention diluted on the answer, not "
             "on the predicate, and more for S5 than for C6. Looked at in three models, one head prefers the "
             "predicate and the other the answer (0.75 to 1 of its attention), and it is the latter that dilutes. "
-            f"{MEDIANS}"
+            f"{MEDIANS} "
             "On seeds 3000 to 3007 the target that loses less lost 0.004 [-0.005, 0.015] from length 10 to 20, and "
             "the predicate 0.006 [-0.008, 0.020] with place for S5: both refuted, at ten times the paper's rate."
         ),

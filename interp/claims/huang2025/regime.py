@@ -1,7 +1,7 @@
 """huang2025, Figure 1a: does the separation of C6 and S5 depend on rate, data or tokens?
 
-huang2025/fig1a trains at ten times the paper's rate, on fresh sentences, with learned tokens. Here each of these is
-changed alone, in the standard block, which leaves its plateau early enough to afford it.
+huang2025/what-matters trains at ten times the paper's rate, on fresh sentences, with learned tokens. Here each of
+these is changed alone, in the standard block, which leaves its plateau early enough to afford it.
 """
 
 from dataclasses import dataclass, replace
@@ -161,10 +161,10 @@ register(
         id=ID,
         sentence="Trained at length 5 with Adam at a rate of 1e-4, C6 generalises far beyond S5.",
         method=(
-            "The runs of huang2025/fig1a in the standard block with one change each: rates of 1e-4 (read 12,000 "
-            "steps after the loss has fallen below 0.1) and 3e-4 (6000 steps), 20,000 sentences instead of fresh "
-            "ones, tokens of width 128, fixed orthogonal tokens of width 170, and C4 with S4 on four points for C6 "
-            "with S5 (2000 "
+            "The runs of huang2025/what-matters in the standard block, at a constant 1e-3, with one change each: "
+            "rates of 1e-4 (read 12,000 steps after the loss has fallen below 0.1) and 3e-4 (6000 steps), 20,000 "
+            "sentences instead of fresh ones, tokens of width 128, fixed orthogonal tokens of width 170, and C4 with "
+            "S4 on four points for C6 with S5 (2000 "
             f"steps). Models that solve at least {SOLVES:g} of the sentences of length 5 are compared by seed: log2 "
             "of the ratio of steps to learn, and the octaves between the accuracy curves, which end at the longest "
             "length tested; added after the data, the share of sentences of that length that are solved, and the "

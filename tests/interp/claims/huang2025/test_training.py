@@ -70,7 +70,19 @@ def test_a_long_training_is_done_once_and_comes_back_as_it_was(learned, monkeypa
 
 def test_whatever_decides_the_weights_is_in_the_identity():
     changed = [replace(RUN, **one) for one in ({"seed": 1}, {"rate": 1e-3}, {"further": 51}, {"group": "C3"})]
-    assert len({identity(run) for run in (RUN, *changed)}) == 5
+    settled = SettledRun(**{f.name: getattr(RUN, f.name) for f in fields(RUN)}, reads=(25,), settles=25, late=0.0)
+    changed += [settled, replace(settled, settles=50), replace(settled, late=1e-3), replace(settled, reads=(50,))]
+    assert len({identity(run) for run in (RUN, *changed)}) == 9
+
+
+def test_a_run_cut_short_still_trains_and_readings_between_looks_are_refused():
+    """A rehearsal cuts `steps` alone, to fewer than are to follow the plateau."""
+    shared = {f.name: getattr(RUN, f.name) for f in fields(RUN)} | {"first": 0, "steps": 3}
+    run = SettledRun(**shared, reads=(25,), settles=25, late=0.0)
+    assert train(run).updates == {END: 3}
+    for wrong in ({"settles": 30}, {"reads": (30,)}):
+        with pytest.raises(ValueError, match="looked at every 25 steps, so none can be read or slowed after 30"):
+            train(replace(run, **wrong))
 
 
 def test_positions_are_part_of_what_decides_the_weights():
