@@ -54,8 +54,16 @@ def table(**columns: Any) -> pd.DataFrame:
     made = pd.DataFrame(filled, index=range(size))
     other = {name: dtype for (name, (dtype, _)), found in zip(COLUMNS.items(), made.dtypes) if found != dtype}
     for name, dtype in other.items():  # to convert what is right already takes longest
+        if dtype == "str":
+            _refuse_missing(name, made[name])  # pandas 2 makes the text "None" of what is missing
         made[name] = _whole(name, made[name]) if dtype == "int64" else made[name].astype(dtype)
     return validate(made)
+
+
+def _refuse_missing(name: str, column: pd.Series) -> None:
+    if column.hasnans:
+        missing = column.isna().sum()
+        raise ValueError(f"the column {name!r} lacks {missing} of {len(column)} texts; expected one in every row")
 
 
 def _whole(name: str, column: pd.Series) -> pd.Series:
@@ -90,9 +98,8 @@ def validate(rows: pd.DataFrame) -> pd.DataFrame:
     for name, (dtype, _) in COLUMNS.items():
         if dtype == "int64" and not pd.api.types.is_integer_dtype(rows[name]):
             raise ValueError(f"the column {name!r} holds integers, got {rows[name].dtype}; convert its values")
-        if dtype == "str" and rows[name].hasnans:
-            missing = rows[name].isna().sum()
-            raise ValueError(f"the column {name!r} lacks {missing} of {len(rows)} texts; expected one in every row")
+        if dtype == "str":
+            _refuse_missing(name, rows[name])
     finite = np.isfinite(rows["value"].to_numpy())
     if not finite.all():
         place = rows[~finite].iloc[0]
