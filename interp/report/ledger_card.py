@@ -93,10 +93,10 @@ HEADLINES: tuple[Told, ...] = (
     (
         "wen2024/mechanism-knockout",
         {"only_2l2h": "supported", "others_1l1h": "supported"},
-        "**Each step reads its own bit.** Hiding the secret bit of a step destroys that step and no other, in "
-        "{only_2l2h.estimate:.0%} of {only_2l2h.n} two-layer toy models, where another position could have passed it "
-        "on. (With one layer and head that step must fail; that no other does is found in "
-        "{others_1l1h.estimate:.0%}.)",
+        "**Each step reads its own bit.** With it hidden a step fails and the others stay right, on average over "
+        "steps, in {only_2l2h.estimate:.0%} of {only_2l2h.n} two-layer toy models, where another position could have "
+        "passed it on; without exception for any step in {each_2l2h.estimate:.0%}. (With one layer and head that "
+        "step must fail; that no other does is found in {others_1l1h.estimate:.0%}.)",
     ),
     (
         "wen2024/mechanism-running-parity",

@@ -96,7 +96,7 @@ class StepKnockouts:
     at_step: Float[Tensor, "hidden batch step"]
     """Hidden from that step alone."""
     everywhere: Float[Tensor, "hidden batch step"]
-    """Hidden from every other position."""
+    """Hidden from every other position, and with them the token at which that step stands."""
     random: Float[Tensor, "hidden batch step"]
     """As many keys that the step does not need, hidden from that step alone."""
 

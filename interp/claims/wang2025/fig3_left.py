@@ -200,11 +200,12 @@ register(
         },
         finding=(
             "Every hop was learned in its own stage in {learned:.0%} of {learned.n} runs, and none before "
-            "in {before:.0%}; the samples needed grew as k^{growth_k:.2f} and "
+            "in {before:.0%}; the samples needed changed as k^{growth_k:.2f} and "
             "N^{growth_n:.2f}, where the theorem allows k^4 and N^6."
         ),
         deviations=(
-            "The paper does not state its number of sequences M, test set or constants; here beta_0 = 1 and the "
+            "Stage l moves W_KQ of layer l alone, as in section 6; the printed Algorithm 1 moves all. The paper does "
+            "not state its number of sequences M, test set or constants; here beta_0 = 1 and the "
             "learning rate is 30 (kN)^2. cpu: all kN queries of a sequence labelled at k=16, which is the same "
             "gradient with less noise, and one of each, as printed, at k=8; searches up to M = 100,000; six seeds. "
             "paper: k=16 both ways, larger sizes in the searches. The theorem's k^4 N^6 is 10^9 at k=16, N=5, so its "
@@ -229,7 +230,10 @@ register(
             "The figure shows one run. Theorem 7 promises its error with high probability from M of order k^4 N^6 "
             "on, far more than is used here; it is not what is tested. Its powers are an upper bound, so the test "
             "of growth is weak: it fails only if small sizes already grow faster than k^4 or N^6, and growth far "
-            "below them says nothing about how tight the bound is, nor that growth stays polynomial."
+            "below them says nothing about how tight the bound is, nor that growth stays polynomial. That no hop is "
+            "learned before its stage holds by construction where a stage moves its own layer alone, as here: "
+            "attention before it is uniform. It tests the code. A run can miss by its loss alone: two wrong "
+            "predictions in 4,000 cost more than 0.1 nats on average, as our learning rate makes logits of hundreds."
         ),
         history=(
             "The powers came from a censored likelihood, whose interval has no width if seeds agree on the grid; "
@@ -237,7 +241,8 @@ register(
             "and the mean loss over seeds were judged, for each setting alone; a setting in which one seed in five "
             "fails passes such a test too often when none of them is drawn, so shares of runs are judged now, both "
             "settings together. The error that counts as not yet learned was 0.7, whatever N. cpu had five seeds, "
-            "which cannot show that most runs succeed even if all do."
+            "which cannot show that most runs succeed even if all do. Run with these parts on seeds 1000 to 1005: 10 "
+            "of 12 runs (4 of 6 at k=8), powers 1.92 and -0.44."
         ),
     )
 )

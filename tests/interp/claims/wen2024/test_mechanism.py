@@ -63,14 +63,24 @@ def test_knockouts_as_claimed_are_supported():
 @pytest.mark.parametrize(
     ("shares", "parts"),
     [
-        ((0.9, 1.0, 1.0), {"only", "destroyed"}),
-        ((0.5, 0.7, 1.0), {"only", "others"}),
+        ((0.9, 1.0, 1.0), {"only", "each", "destroyed"}),
+        ((0.5, 0.7, 1.0), {"only", "each", "others"}),
         ((0.5, 1.0, 0.7), {"random"}),
     ],
 )
 def test_each_part_of_the_knockout_claim_can_be_refuted(shares, parts):
     found = verdicts(knockout, [knocked_out(seed, *shares) for seed in range(SEEDS)])
     assert {name for name, outcome in found.items() if outcome == "refuted"} == parts
+
+
+def test_a_single_step_out_of_line_is_seen_beside_the_mean():
+    tables = [knocked_out(seed, 0.5, 1.0, 1.0) for seed in range(SEEDS)]
+    for rows in tables:
+        place = rows.index[(rows["metric"] == "step_accuracy") & (rows["scope"] == "everywhere")]
+        other = next(i for i in place if "hidden=0 step=1" in rows.at[i, "setting"])
+        rows.loc[other, "value"] = 0.9
+    found = verdicts(knockout, tables)
+    assert (found["only"], found["others"], found["each"]) == ("supported", "supported", "refuted")
 
 
 def test_models_that_did_not_learn_are_not_judged():

@@ -106,15 +106,15 @@ def outcomes(claim: str, rows, preset: ParityRuns | None = None) -> dict[str, st
     return {v.key: v.outcome for v in found.verdicts}
 
 
-def seeds(run: ParityRun, samples, **options) -> list[pd.DataFrame]:
-    """Eight seeds of `run`; `samples` maps a seed to a number of samples. Options may be functions of it too."""
+def seeds(run: ParityRun, samples, *, n: int = 8, **options) -> list[pd.DataFrame]:
+    """Seeds of `run`; `samples` maps a seed to a number of samples. Options may be functions of it too."""
     return [
         run_rows(
             replace(run, seed=seed),
             samples(seed),
             **{name: value(seed) if callable(value) else value for name, value in options.items()},
         )
-        for seed in range(8)
+        for seed in range(n)
     ]
 
 
@@ -202,7 +202,7 @@ def growth(law) -> dict[str, str]:
     rng = np.random.default_rng(0)
     noisy = []
     for k in (4, 8, 12, 16, 20):
-        noisy += seeds(replace(COT, k=k, n=20), lambda _, k=k: law(k) * rng.lognormal(0, 0.05))
+        noisy += seeds(replace(COT, k=k, n=20), lambda _, k=k: law(k) * rng.lognormal(0, 0.05), n=16)
     return outcomes("fig3a", noisy)
 
 
@@ -221,12 +221,12 @@ def test_fig3a_with_a_run_cut_at_its_budget_cannot_judge_the_shape():
 
 
 def test_fig3a_one_slow_run_at_the_smallest_k_bends_nothing():
-    """What a mean would turn into a curve that falls first: one run of eight takes seven times as long."""
+    """What a mean would turn into a curve that falls first: one run of sixteen takes seven times as long."""
     rows = []
     for k in (4, 8, 12, 16, 20):
         slowest = 7 if k == 4 else 1
         rows += seeds(
-            replace(COT, k=k, n=20), lambda s, k=k, slowest=slowest: 1000 * (30 + k) * (1 if s else slowest)
+            replace(COT, k=k, n=20), lambda s, k=k, slowest=slowest: 1000 * (30 + k) * (1 if s else slowest), n=16
         )
     found = outcomes("fig3a", rows)
     assert found["straight"] == found["straight_perfect"] == "supported"
