@@ -75,6 +75,8 @@ class Estimate:
     """One item after another, by GPU; empty for items that never ask for one."""
     bounded: int = 0
     """Kinds that were not tried, and are counted as a larger one of their family."""
+    took: float = 0.0
+    """Seconds of the processor that rehearsing took."""
 
     def lines(self, gpu: Gpu) -> list[str]:
         """In words."""
@@ -147,12 +149,12 @@ def estimate(
     """
     turns = _turns(claim, _grouped(kind_of if every_kind else family_of, claim, claim.items(with_known_size(preset))))
     own, total, memory, on_device = Process(report), np.zeros(3 + 2 * len(GPUS)), {}, 0.0
-    failed, asks, bounded, known = {}, False, 0, {}
+    failed, asks, bounded, took, known = {}, False, 0, 0.0, {}
     for number, group in enumerate(turns, start=1):
         chosen, place = largest(claim, group), f"{claim.id} [{number}/{len(turns)}]"
         like = known.setdefault(family_of(claim, chosen), [])
         bound = _bound(claim, chosen, like)
-        if bound is not None and sum(found.took for of in known.values() for _, found in of) > ENOUGH:
+        if bound is not None and took > ENOUGH:
             report(f"{place} {chosen.name} is counted as {bound[0].name}, which is larger")
             total += sum(_cost(claim, bound[0], item, bound[1]) for item in group)
             bounded += 1
@@ -160,7 +162,8 @@ def estimate(
         report(f"{place} trying {chosen.name}, the largest of {_many(len(group), 'item')} like it, cut short")
         kept_in = kept and kept / f"{kind_of(claim, chosen)}.json"
         found = _rehearsed(process or own, claim, chosen, kept_in, like[0] if like else None)
-        report(f"{place} {chosen.name}: {found.error or 'runs'}")
+        took += found.took
+        report(f"{place} {chosen.name}: {found.error or f'runs, tried in {span(found.took)} of the processor'}")
         if found.error:
             failed[chosen.name] = found.error
             continue
@@ -175,7 +178,7 @@ def estimate(
     by_gpu = dict(zip(GPUS, map(float, np.reshape(gpus, (2, -1)).max(0)))) if asks else {}
     told = outline(claim, preset_name, preset)
     tried = len(turns) - bounded
-    return Estimate(told, tried, failed, memory, on_device, float(seconds), float(flops), by_gpu, bounded)
+    return Estimate(told, tried, failed, memory, on_device, float(seconds), float(flops), by_gpu, bounded, took)
 
 
 def _grouped(key: Callable[[Claim, Item], str], claim: Claim, items: Sequence[Item]) -> list[list[Item]]:
@@ -254,7 +257,8 @@ def _of_all_layers(n_layers: int, one: Rehearsed, two: Rehearsed) -> Rehearsed:
         return two
     more = np.maximum(two.base - one.base, 0)
     times = 1 + (n_layers - 1) * np.divide(more, one.base, out=np.zeros_like(more), where=one.base > 0)
-    return replace(one, once=times * one.once, each=[times * of for of in one.each])
+    took = one.took + two.took
+    return replace(one, once=times * one.once, each=[times * of for of in one.each], took=took)
 
 
 PATIENCE = 30.0
