@@ -42,8 +42,8 @@ def generators(seeds: Sequence[int], stream: str) -> "list[torch.Generator]":
 
 
 def drawn_bytes(p: Mapping[str, Any]) -> float:
-    """Bytes of one sample of each of an item's seeds, packed; while they are drawn they are there twice."""
-    return 2 * len(p["seeds"]) * p["d"] / 8
+    """Bytes of one sample of each of an item's seeds, one bit for each of its own."""
+    return len(p["seeds"]) * p["d"] / 8
 
 
 def true_values(forest: "Forest", seeds: Sequence[int], n: int) -> "torch.Tensor":

@@ -246,7 +246,7 @@ register(
         presets=PRESETS,
         loops=(
             loop("n", "samples", least=8192, holds=drawn_bytes),
-            loop("n_pilot", "pilot samples", least=8192, holds=lambda p: p["pilots"] * p["d"] / 4),
+            loop("n_pilot", "pilot samples", least=8192, holds=lambda p: p["pilots"] * p["d"] / 8),
         ),
         items=items,
         measure=measure,
