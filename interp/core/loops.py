@@ -25,9 +25,19 @@ class Loop:
     """Repetitions of a rehearsal, which also does twice as many."""
     alone: bool = True
     """Whether there may be many while all other loops are cut to their least."""
+    holds: Callable[[Parameters], float] = lambda _: 0.0
+    """Bytes that each repetition keeps in memory while others are done; added for those that are not rehearsed."""
 
 
-def loop(parameter: str, unit: str, *, size: int = 1, least: int = 1, alone: bool = True) -> Loop:
+def loop(
+    parameter: str,
+    unit: str,
+    *,
+    size: int = 1,
+    least: int = 1,
+    alone: bool = True,
+    holds: Callable[[Parameters], float] = lambda _: 0.0,
+) -> Loop:
     """A loop that one parameter counts; one repetition takes `size` of it, such as a batch of a budget of samples."""
     return Loop(
         unit,
@@ -35,7 +45,27 @@ def loop(parameter: str, unit: str, *, size: int = 1, least: int = 1, alone: boo
         lambda p, n: {parameter: n * size},
         least,
         alone,
+        holds,
     )
+
+
+def nested(outer: str, inner: str, unit: str, *, least: int = 1, alone: bool = True) -> Loop:
+    """A loop within one over the list `outer`: `inner` repetitions for each of its entries, which all cost the same.
+
+    It is cut to the first entry, so that what is done for each entry beside the repetitions is taken to be done once.
+    """
+    return Loop(
+        unit,
+        lambda p: len(p.get(outer) or ()) * (p.get(inner) or 0),
+        lambda p, n: {outer: p[outer][:1], inner: n},
+        least,
+        alone,
+    )
+
+
+def entries(parameter: str, unit: str, *, least: int = 1) -> Loop:
+    """A loop over the list `parameter`, whose entries all cost the same; it is cut to the first of them."""
+    return Loop(unit, lambda p: len(p.get(parameter) or ()), lambda p, n: {parameter: p[parameter][:n]}, least)
 
 
 def evaluations(every: str, of: str, inputs: str, few: int = 64) -> Loop:
@@ -51,7 +81,7 @@ def evaluations(every: str, of: str, inputs: str, few: int = 64) -> Loop:
     )
 
 
-SEEDS = Loop("seeds", lambda p: len(p["seeds"]), lambda p, n: {"seeds": p["seeds"][:n]})
+SEEDS = entries("seeds", "seeds")
 """For items that take one seed after the other, and repeat nothing else."""
 
 

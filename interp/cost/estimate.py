@@ -17,12 +17,16 @@ from interp.console import span
 from interp.core.claim import Claim, Item, Preset
 from interp.core.engine import die_with_parent, end_now, interrupts_waiting
 from interp.cost.gpus import GPUS, USABLE, Gpu
-from interp.cost.kinds import active, family_of, kind_of, largest, size_of
+from interp.cost.kinds import active, family_of, is_within, kind_of, largest, size_of
 from interp.cost.rehearsal import Rehearsed, rehearse
 from interp.cost.stand_ins import stand_in, with_known_size
 from probes.base.atomic import read_json, write_json
 
 Report = Callable[[str], None]
+
+
+ENOUGH = 60.0
+"""Seconds of the processor that rehearsals of a claim take before kinds that a larger one bounds are not tried."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,10 @@ class Estimate:
     flops: float
     gpu_seconds: Mapping[str, float]
     """One item after another, by GPU; empty for items that never ask for one."""
+    bounded: int = 0
+    """Kinds that were not tried, and are counted as a larger one of their family."""
+    took: float = 0.0
+    """Seconds of the processor that rehearsing took."""
 
     def lines(self, gpu: Gpu) -> list[str]:
         """In words."""
@@ -78,6 +86,8 @@ class Estimate:
             return lines
         here = f"{max(self.memory.values()) / 1e9:.1f} GB for each worker here"
         lines.append(f"tried {_many(self.tried, 'item')}, cut short: {self.tried - len(self.failed)} ran")
+        if self.bounded:
+            lines[-1] += f"; {_many(self.bounded, 'smaller kind')} not tried, and counted as larger ones that ran"
         if self.gpu_seconds:
             n = ceil(self.on_device / (USABLE * gpu.memory))
             lines.append(f"memory: {here}; {self.on_device / 1e9:.1f} GB on a GPU, so {_many(n, gpu.name)} at least")
@@ -102,7 +112,9 @@ class Estimate:
 
     def answers(self, told: Outline, every_kind: bool) -> bool:
         """Whether this is an estimate of what `told` asks for, of which all that was tried ran."""
-        return self.outline == told and not self.failed and (self.tried == told.kinds or not every_kind)
+        return (
+            self.outline == told and not self.failed and (self.tried + self.bounded == told.kinds or not every_kind)
+        )
 
 
 def outline(claim: Claim, preset_name: str, preset: Preset) -> Outline:
@@ -131,37 +143,42 @@ def estimate(
 ) -> Estimate:
     """Rehearses one item of every kind, or the largest of every family, and adds up what all items cost.
 
+    After `ENOUGH` seconds of the processor, kinds that lie within a larger one of their family count as that one.
     A rehearsal that ran is written to the directory `kept`, and read from there if it is there. What is run is run in
     `process`, which the caller closes; without one, in a process for this claim.
     """
-    families: dict[str, list[list[Item]]] = {}
-    for kind in _grouped(kind_of if every_kind else family_of, claim, claim.items(with_known_size(preset))):
-        families.setdefault(family_of(claim, kind[0]), []).append(kind)
+    turns = _turns(claim, _grouped(kind_of if every_kind else family_of, claim, claim.items(with_known_size(preset))))
     own, total, memory, on_device = Process(report), np.zeros(3 + 2 * len(GPUS)), {}, 0.0
-    failed, asks, number, n_groups = {}, False, 0, sum(map(len, families.values()))
-    for family in families.values():
-        known: tuple[Item, Rehearsed] | None = None
-        for group in sorted(family, key=lambda of: size_of(claim, largest(claim, of)), reverse=True):
-            chosen, number = largest(claim, group), number + 1
-            place = f"{claim.id} [{number}/{n_groups}]"
-            report(f"{place} trying {chosen.name}, the largest of {_many(len(group), 'item')} like it, cut short")
-            found = _rehearsed(process or own, claim, chosen, kept and kept / f"{kind_of(claim, chosen)}.json", known)
-            report(f"{place} {chosen.name}: {found.error or 'runs'}")
-            if found.error:
-                failed[chosen.name] = found.error
-                continue
-            known = known or (chosen, found)
-            for item in group:
-                total += _cost(claim, chosen, item, found)
-            memory |= {kind_of(claim, item): found.memory for item in group}
-            whole = stand_in(chosen.parameters, 1).whole
-            on_device = max(on_device, 2 * whole + found.working / (2 if whole else 1))
-            asks = asks or found.asks_for_gpu
+    failed, asks, bounded, took, known = {}, False, 0, 0.0, {}
+    for number, group in enumerate(turns, start=1):
+        chosen, place = largest(claim, group), f"{claim.id} [{number}/{len(turns)}]"
+        like = known.setdefault(family_of(claim, chosen), [])
+        bound = _bound(claim, chosen, like)
+        if bound is not None and took > ENOUGH:
+            report(f"{place} {chosen.name} is counted as {bound[0].name}, which is larger")
+            total += sum(_cost(claim, bound[0], item, bound[1]) for item in group)
+            bounded += 1
+            continue
+        report(f"{place} trying {chosen.name}, the largest of {_many(len(group), 'item')} like it, cut short")
+        kept_in = kept and kept / f"{kind_of(claim, chosen)}.json"
+        found = _rehearsed(process or own, claim, chosen, kept_in, like[0] if like else None)
+        took += found.took
+        report(f"{place} {chosen.name}: {found.error or f'runs, tried in {span(found.took)} of the processor'}")
+        if found.error:
+            failed[chosen.name] = found.error
+            continue
+        like.append((chosen, found))
+        total += sum(_cost(claim, chosen, item, found) for item in group)
+        memory |= {kind_of(claim, item): found.memory for item in group}
+        whole = stand_in(chosen.parameters, 1).whole
+        on_device = max(on_device, 2 * whole + found.working / (2 if whole else 1))
+        asks = asks or found.asks_for_gpu
     own.close()
     seconds, flops, _, *gpus = total
     by_gpu = dict(zip(GPUS, map(float, np.reshape(gpus, (2, -1)).max(0)))) if asks else {}
     told = outline(claim, preset_name, preset)
-    return Estimate(told, n_groups, failed, memory, on_device, float(seconds), float(flops), by_gpu)
+    tried = len(turns) - bounded
+    return Estimate(told, tried, failed, memory, on_device, float(seconds), float(flops), by_gpu, bounded, took)
 
 
 def _grouped(key: Callable[[Claim, Item], str], claim: Claim, items: Sequence[Item]) -> list[list[Item]]:
@@ -169,6 +186,33 @@ def _grouped(key: Callable[[Claim, Item], str], claim: Claim, items: Sequence[It
     for item in items:
         groups.setdefault(key(claim, item), []).append(item)
     return list(groups.values())
+
+
+def _turns(claim: Claim, groups: Sequence[list[Item]]) -> list[list[Item]]:
+    """The largest group of every family, then the smallest, and then always one amid the widest gap between two."""
+    families: dict[str, list[list[Item]]] = {}
+    for group in sorted(groups, key=lambda of: size_of(claim, largest(claim, of)), reverse=True):
+        families.setdefault(family_of(claim, group[0]), []).append(group)
+    found: list[tuple[int, list[Item]]] = []
+    for family in families.values():
+        order, gaps = sorted({0, len(family) - 1}), [(0, len(family) - 1)]
+        for start, end in gaps:
+            if end - start > 1:
+                order.append((start + end) // 2)
+                gaps += [(start, order[-1]), (order[-1], end)]
+        found += enumerate(family[place] for place in order)
+    return [group for _, group in sorted(found, key=lambda one: one[0])]
+
+
+def _bound(claim: Claim, item: Item, known: "Sequence[tuple[Item, Rehearsed]]") -> "tuple[Item, Rehearsed] | None":
+    """The smallest of `known` that is no smaller than `item` in any number, and repeats whatever it repeats."""
+    loops = active(item.parameters, claim.loops)
+    holding = [
+        (other, found)
+        for other, found in known
+        if is_within(claim, item, other) and all(one in active(other.parameters, claim.loops) for one in loops)
+    ]
+    return min(holding, key=lambda one: size_of(claim, one[0]), default=None)
 
 
 def _cost(claim: Claim, chosen: Item, item: Item, found: Rehearsed) -> np.ndarray:
@@ -213,7 +257,8 @@ def _of_all_layers(n_layers: int, one: Rehearsed, two: Rehearsed) -> Rehearsed:
         return two
     more = np.maximum(two.base - one.base, 0)
     times = 1 + (n_layers - 1) * np.divide(more, one.base, out=np.zeros_like(more), where=one.base > 0)
-    return replace(one, once=times * one.once, each=[times * of for of in one.each])
+    took = one.took + two.took
+    return replace(one, once=times * one.once, each=[times * of for of in one.each], took=took)
 
 
 PATIENCE = 30.0

@@ -1,8 +1,9 @@
 """Would an item run, and what would it cost? One of its kind is run at its own sizes, with every loop cut short.
 
 Run with every loop at its least, and again with one loop more doubled each time, an item shows what it does once and
-what a repetition adds; where that takes too little time to be seen, there are more repetitions. Counting operations
-takes time, which is subtracted; where it takes most, because they are small, the item is timed in a run of its own.
+what a repetition adds; where that takes too little time to be seen, there are more repetitions. What importing and
+counting take is subtracted; where counting takes most, because operations are small, the item is timed in a run of
+its own.
 Slow kinds of a family whose largest has shown all that are run only once: that they run, and how much more or less
 they do, is seen from it. All this happens in a process whose memory is limited: what asks for more than there is
 fails with a sentence, and takes nothing else down.
@@ -21,12 +22,13 @@ import numpy as np
 
 from interp.core.claim import CLAIMS, Claim, Item, load_claims
 from interp.core.loops import Loop, repeated
+from interp.cost.imports import Imports
 from interp.cost.kinds import active
 from interp.cost.memory import limited_memory, peak, resident
 from interp.cost.stand_ins import StandIn, stand_in
 
-SLOW = 20.0
-"""Seconds of a run beyond which what it imports does not matter to its time."""
+SLOW = 2.0
+"""Seconds of a claim's first run, without imports, beyond which what is set up once does not matter to its time."""
 MOST = 0.5
 """Of a run's time: what counting may take of it before the run is timed without."""
 BRIEF = 1.0
@@ -57,6 +59,8 @@ class Rehearsed:
     """Bytes of these that the item took."""
     asks_for_gpu: bool = False
     """Whether it would have used a GPU."""
+    took: float = 0.0
+    """Seconds of the processor that all its runs took."""
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
@@ -80,7 +84,7 @@ def rehearse(claim_id: str, item: Item, layers: int = 1, doubled: bool = True, b
     here = stand_in(item.parameters, layers)
     torch.set_num_threads(1)
     asked = _watch_for_gpu()
-    start = resident()
+    start, started = resident(), time.process_time()
     try:
         with threadpoolctl.threadpool_limits(1), limited_memory():
             base, each = _repetitions(_Cut(claim, item, here), loops, doubled, brief)
@@ -90,7 +94,9 @@ def rehearse(claim_id: str, item: Item, layers: int = 1, doubled: bool = True, b
     most = peak()
     shortest = repeated(item.parameters, loops, [1] * len(loops))
     among = sum((one.count(shortest) * cost for one, cost in zip(loops, each)), np.zeros_like(base))
-    return Rehearsed("", base, np.maximum(base - among, 0), each, most, most - start, bool(asked))
+    held = sum((one.count(p) - one.count(shortest)) * one.holds(p) for p in (item.parameters,) for one in loops)
+    took = time.process_time() - started
+    return Rehearsed("", base, np.maximum(base - among, 0), each, most + held, most + held - start, bool(asked), took)
 
 
 @dataclass(frozen=True)
@@ -145,11 +151,13 @@ def _cost(measure: Any, item: Item, here: StandIn, imported: bool) -> np.ndarray
 
 
 def _seconds(measure: Any, item: Item, work: Path, random_model: bool) -> float:
-    started = time.process_time()
-    rows = measure(item, work)
+    with Imports() as imports:
+        started = time.process_time()
+        rows = measure(item, work)
+        taken = time.process_time() - started
     if not len(rows) and not random_model:  # what a random model writes may hold no sentence
         raise ValueError("the item has no rows")
-    return time.process_time() - started
+    return taken - imports.seconds
 
 
 def _watch_for_gpu() -> list[str]:

@@ -110,8 +110,10 @@ class Sample:
     def draw(d: int, n: int, generators: Sequence[torch.Generator]) -> "Sample":
         """n inputs of d uniform bits from each generator; a larger n begins with the same inputs."""
         n_bytes = -(-n // 8)
-        drawn = [torch.empty(n_bytes, d, dtype=torch.uint8).random_(generator=g) for g in generators]
-        return Sample(torch.stack(drawn), n)
+        packed = torch.empty(len(generators), n_bytes, d, dtype=torch.uint8)  # once: large samples are gigabytes
+        for of_seed, generator in zip(packed, generators):
+            of_seed.random_(generator=generator)
+        return Sample(packed, n)
 
     def to(self, device: torch.device) -> "Sample":
         """The same inputs on another device."""

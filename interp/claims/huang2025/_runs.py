@@ -16,7 +16,6 @@ import pandas as pd
 from jaxtyping import Float
 
 from interp.core.claim import Item, Preset
-from interp.core.loops import loop
 from probes.rows import concat, setting, table, with_settings
 
 if TYPE_CHECKING:
@@ -38,9 +37,6 @@ LOSSES = (LEARNED, 0.01, 0.001)
 END = "end"
 KEYS = ("condition", "group", "unit", "point")
 """What tells the accuracy curves of a claim apart."""
-
-LOOPS = (loop("first", "steps at length 1"), loop("steps", "steps"))
-"""What a run repeats."""
 
 
 def after(steps: int) -> str:

@@ -16,9 +16,9 @@ import pandas as pd
 from interp.claims.huang2025._fig1a import CYCLIC, SYMMETRIC, Lengths, summary
 from interp.claims.huang2025._fig1a import parts as parts_of_figure
 from interp.claims.huang2025._longest import with_most
+from interp.claims.huang2025._loops import READ
 from interp.claims.huang2025._parts import BEFORE, BLOCKS, DEVIATIONS, REGIME, SETTLED_SCALE, SMALLER_RATE, TOO_SMALL
 from interp.claims.huang2025._runs import (
-    LOOPS,
     SETTLED_SEEDS,
     SETTLED_STANDARD,
     SETTLED_THEORY,
@@ -146,7 +146,7 @@ register(
             "decided at 36,000; seeds are fresh. "
         ),
         presets=PRESETS,
-        loops=LOOPS,
+        loops=READ,
         items=by_group,
         measure=measure,
         summary=summary,

@@ -13,8 +13,9 @@ import pandas as pd
 
 from interp.claims.huang2025._fig1a import summary
 from interp.claims.huang2025._fig1a_rate import READS, RUN, parts
+from interp.claims.huang2025._loops import READ
 from interp.claims.huang2025._parts import PAPERS_RUNS, SCALE, TOO_SMALL
-from interp.claims.huang2025._runs import END, LOOPS, SOLVES, LongRun, after, by_group, presets, run_rows
+from interp.claims.huang2025._runs import END, SOLVES, LongRun, after, by_group, presets, run_rows
 from interp.claims.huang2025._worlds_fig1a_rate import WORLDS
 from interp.core.claim import Claim, Item, Scale, register
 from probes.rows import with_settings
@@ -96,7 +97,7 @@ register(
             "0.37, 0.51 and 0.84, and 0.95 after 33,000. So a gap is to be expected at first, and none in the end."
         ),
         presets=PRESETS,
-        loops=LOOPS,
+        loops=READ,
         items=by_group,
         measure=measure,
         summary=summary,

@@ -14,19 +14,9 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from interp.claims.huang2025._fig1b import ARMS, FAILS, WORLDS, parts, summary
+from interp.claims.huang2025._loops import LOOPS
 from interp.claims.huang2025._parts import BEFORE, CONSTANT, FEW_MEDIANS, REGIME, SCALE, TOO_SMALL
-from interp.claims.huang2025._runs import (
-    END,
-    LOOPS,
-    PAPER,
-    SMOKE,
-    SOLVES,
-    THEORY,
-    LegoRun,
-    at_loss,
-    by_seed,
-    point_rows,
-)
+from interp.claims.huang2025._runs import END, PAPER, SMOKE, SOLVES, THEORY, LegoRun, at_loss, by_seed, point_rows
 from interp.core.claim import Claim, Item, register
 from interp.core.judging import MEDIANS
 from interp.core.loops import loop

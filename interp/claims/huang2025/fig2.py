@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._attention import attention_rows, target_rows
+from interp.claims.huang2025._loops import LOOPS
 from interp.claims.huang2025._parts import (
     BEFORE,
     BLOCKS,
@@ -26,7 +27,6 @@ from interp.claims.huang2025._parts import (
     typical_among,
 )
 from interp.claims.huang2025._runs import (
-    LOOPS,
     SETTLED_SEEDS,
     SETTLED_STANDARD,
     SETTLED_THEORY,

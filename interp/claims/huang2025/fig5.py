@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from interp.claims.huang2025._attention import attention_rows, followed_rows
+from interp.claims.huang2025._loops import LOOPS
 from interp.claims.huang2025._parts import BEFORE, DEVIATIONS, REGIME, SETTLED_SCALE, SMALLER_RATE, TOO_SMALL
 from interp.claims.huang2025._runs import (
-    LOOPS,
     SETTLED_SEEDS,
     SETTLED_THEORY,
     SOLVES,

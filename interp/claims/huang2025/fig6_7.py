@@ -14,9 +14,9 @@ import pandas as pd
 
 from interp.claims.huang2025._attention import target_rows
 from interp.claims.huang2025._fig6_7 import QUARTER, WORLDS, parts, summary
+from interp.claims.huang2025._loops import LOOPS
 from interp.claims.huang2025._parts import BEFORE, BLOCKS, DEVIATIONS, REGIME, SETTLED_SCALE, SMALLER_RATE, TOO_SMALL
 from interp.claims.huang2025._runs import (
-    LOOPS,
     SETTLED_SEEDS,
     SETTLED_STANDARD,
     SETTLED_THEORY,

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from interp.claims.huang2025._loops import LOOPS
 from interp.claims.huang2025._mechanism import KNOCKOUTS, SOLVED, WORLDS, parts, summary
 from interp.claims.huang2025._parts import BEFORE, DEVIATIONS, REGIME, SETTLED_SCALE, SMALLER_RATE, TOO_SMALL
 from interp.claims.huang2025._runs import (
-    LOOPS,
     SETTLED_SEEDS,
     SETTLED_STANDARD,
     SETTLED_THEORY,

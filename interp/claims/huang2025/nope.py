@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from interp.claims.huang2025._loops import READ
 from interp.claims.huang2025._nope import (
     FIXED,
     LEARNED,
@@ -27,7 +28,7 @@ from interp.claims.huang2025._nope import (
     summary,
 )
 from interp.claims.huang2025._parts import CONSTANT, SCALE, TOO_SMALL
-from interp.claims.huang2025._runs import END, LOOPS, PAPER, SMOKE, SOLVES, by_seed, point_rows, run_rows
+from interp.claims.huang2025._runs import END, PAPER, SMOKE, SOLVES, by_seed, point_rows, run_rows
 from interp.claims.huang2025._worlds_nope import WORLDS
 from interp.core.claim import Claim, Item, register
 from probes.rows import concat, setting, table, with_settings
@@ -136,7 +137,7 @@ register(
             "at zero 1/.88/.71/.38/.20/.03. The parts were written after these."
         ),
         presets=PRESETS,
-        loops=LOOPS,
+        loops=READ,
         items=items,
         measure=measure,
         summary=summary,

@@ -10,8 +10,9 @@ from operator import attrgetter
 
 from interp.claims.huang2025._fig1a import FARTHER, POINTS
 from interp.claims.huang2025._longest import at_longest, with_most
+from interp.claims.huang2025._loops import READ
 from interp.claims.huang2025._parts import BLOCKS, BOTH_SOLVE, PAPERS_RUNS, SCALE, TOO_SMALL
-from interp.claims.huang2025._runs import LOOPS, PAPER, SMOKE, SOLVES, STANDARD, LegoRun, at_loss, by_seed
+from interp.claims.huang2025._runs import PAPER, SMOKE, SOLVES, STANDARD, LegoRun, at_loss, by_seed
 from interp.claims.huang2025._what_matters import Cell, changed, farther, figures, learned, measure, summary
 from interp.claims.huang2025._worlds_what_matters import cell_rows
 from interp.core.claim import Claim, Item, Scale, World, register
@@ -217,7 +218,7 @@ register(
             "ahead by 0.305. They are lower bounds now."
         ),
         presets=PRESETS,
-        loops=LOOPS,
+        loops=READ,
         items=items,
         measure=measure,
         summary=summary,

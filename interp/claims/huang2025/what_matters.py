@@ -9,17 +9,9 @@ claims did (length 1 first, attention at a larger rate) and one is nearer to the
 
 from dataclasses import dataclass, replace
 
+from interp.claims.huang2025._loops import READ
 from interp.claims.huang2025._parts import BEFORE, BLOCKS, CONSTANT, REGIME, SCALE, TOO_SMALL
-from interp.claims.huang2025._runs import (
-    LOOPS,
-    PAPER,
-    SMOKE,
-    SOLVES,
-    STANDARD,
-    THEORY,
-    LegoRun,
-    by_seed,
-)
+from interp.claims.huang2025._runs import PAPER, SMOKE, SOLVES, STANDARD, THEORY, LegoRun, by_seed
 from interp.claims.huang2025._what_matters import figures, measure, parts, summary
 from interp.claims.huang2025._worlds_what_matters import WORLDS
 from interp.core.claim import Claim, Item, register
@@ -120,7 +112,7 @@ register(
             "not. First looks at the present regime are told in huang2025/fig1a."
         ),
         presets=PRESETS,
-        loops=LOOPS,
+        loops=READ,
         items=items,
         measure=measure,
         summary=summary,

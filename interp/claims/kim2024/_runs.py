@@ -1,7 +1,7 @@
 """What do the kim2024 claims share? Batches of seeds, each with its tree and its random streams."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -39,6 +39,11 @@ def generators(seeds: Sequence[int], stream: str) -> "list[torch.Generator]":
 
     offset = 7919 + _STREAMS.index(stream)
     return [torch.Generator().manual_seed(len(_STREAMS) * seed + offset) for seed in seeds]
+
+
+def drawn_bytes(p: Mapping[str, Any]) -> float:
+    """Bytes of one sample of each of an item's seeds, one bit for each of its own."""
+    return len(p["seeds"]) * p["d"] / 8
 
 
 def true_values(forest: "Forest", seeds: Sequence[int], n: int) -> "torch.Tensor":

@@ -9,14 +9,15 @@ along n = 2 d^(5/2).
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from interp.claims.kim2024._lemmas import EPS, PROBABILITY, parts, ratios, summary
-from interp.claims.kim2024._runs import generators, planted
+from interp.claims.kim2024._runs import drawn_bytes, generators, planted
 from interp.claims.kim2024._worlds_lemmas import lemma_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
+from interp.core.loops import Loop, entries
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
@@ -129,13 +130,31 @@ def _leading(item: Item) -> pd.DataFrame:
     from toy_models.tree_parity.links import find_link
 
     p, link = item.parameters, find_link("quartic")
-    forest, n = planted(p["d"], p["k"], p["seeds"]), 2 * int(p["d"] ** (2 + EPS))
-    sample = Sample.draw(p["d"], n, generators(p["seeds"], "train"))
+    forest = planted(p["d"], p["k"], p["seeds"])
+    sample = Sample.draw(p["d"], leading_samples(p), generators(p["seeds"], "train"))
     ((_, gradient),) = forced_gradients(forest.no_weights(), forest, sample, link)
     return table(
         run=item.name, condition="leading", unit=[str(seed) for seed in p["seeds"]], metric="beyond_leading",
         value=beyond_leading(gradient, forest, link).tolist(), setting=setting(d=p["d"], k=p["k"], at=0),
     )  # fmt: skip
+
+
+def leading_samples(p: Mapping[str, Any]) -> int:
+    """How many samples tell the leading term at size d; a rehearsal takes fewer."""
+    return p.get("samples") or 2 * int(p["d"] ** (2 + EPS))
+
+
+LOOPS = (
+    Loop(
+        "samples",
+        lambda p: leading_samples(p) if p["kind"] == "leading" else 0,
+        lambda p, n: {"samples": n},
+        least=2048,
+        holds=drawn_bytes,
+    ),
+    entries("scales", "random weights"),
+)
+"""What an item repeats."""
 
 
 def _parities(item: Item) -> pd.DataFrame:
@@ -211,6 +230,7 @@ register(
             "benign, and stay far below the bounds of Lemmas 4 and 6."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -20,7 +20,7 @@ from interp.claims.kim2024._no_supervision import FEW, LEARNED, NOT_LEARNED, par
 from interp.claims.kim2024._supervision_runs import measure_signal, train_other, train_theory
 from interp.claims.kim2024._worlds_supervision import supervision_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
-from interp.core.loops import evaluations, loop
+from interp.core.loops import Loop, evaluations, loop
 from probes.rows import with_settings
 
 if TYPE_CHECKING:
@@ -187,6 +187,14 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     return next((run for name, run in kinds.items() if name in item.parameters), measure_signal)(item)
 
 
+LOOPS = (
+    loop("n_steps", "steps"),
+    evaluations("eval_every", of="n_steps", inputs="n_test"),
+    Loop("seeds", lambda p: 0 if "n_steps" in p else len(p["seeds"]), lambda p, n: {"seeds": p["seeds"][:n]}),
+)
+"""What an item repeats: seeds where the gradient is taken over all inputs, one after the other."""
+
+
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     """Loss curves of the four regimes, and the signal-to-noise ratio against k."""
     from interp.claims.kim2024._figures import loss_curves, signal_against_k
@@ -279,7 +287,7 @@ register(
             "of the root's loss carries a signal of 1.5e-4 of its noise, against 0.04 with teacher forcing."
         ),
         presets=PRESETS,
-        loops=(loop("n_steps", "steps"), evaluations("eval_every", of="n_steps", inputs="n_test")),
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

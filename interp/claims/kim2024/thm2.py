@@ -21,7 +21,7 @@ from interp.claims.kim2024._thm2 import REVEALED, spreads, summary
 from interp.claims.kim2024._thm2_parts import parts
 from interp.claims.kim2024._worlds_secrets import secret_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
-from interp.core.loops import loop
+from interp.core.loops import Loop
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,6 +124,28 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     return measure_spread(item) if item.parameters["kind"] in ("wide", "spread") else ask_oracle(item)
 
 
+def _asked(p: Mapping[str, Any]) -> str:
+    """Which parameter counts the updates of an item, each for all its seeds and learning rates."""
+    return "n_updates" if "n_updates" in p else "n_queries"
+
+
+def _runs(p: Mapping[str, Any]) -> int:
+    return len(p["seeds"]) * len(p.get("rates", [0.0]))
+
+
+def _few_runs(p: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """The first seeds at the first learning rate, with as many updates in all."""
+    rates = {"rates": p["rates"][:1]} if "rates" in p else {}
+    return {"seeds": p["seeds"][:n], _asked(p): max(p[_asked(p)] // n, 1)} | rates
+
+
+LOOPS = (
+    Loop("updates of one seed", lambda p: _runs(p) * p[_asked(p)], lambda p, n: {_asked(p): n}),
+    Loop("seeds", _runs, _few_runs),
+)
+"""What an item repeats: all secrets are gone through for one seed after the other."""
+
+
 def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     """The variance over secrets against their number, with its bound."""
     from interp.claims.kim2024._figures_thm2 import variance_against_secrets
@@ -217,7 +239,7 @@ register(
             "paper's and was averaged over models."
         ),
         presets=PRESETS,
-        loops=(loop("n_updates", "updates"), loop("n_queries", "queries")),
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

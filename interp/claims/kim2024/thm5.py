@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from interp.claims.kim2024._runs import ACCURATE, SUP_ERROR, answer_rows, generators, planted, true_values
+from interp.claims.kim2024._runs import (
+    ACCURATE,
+    SUP_ERROR,
+    answer_rows,
+    drawn_bytes,
+    generators,
+    planted,
+    true_values,
+)
 from interp.claims.kim2024._thm5 import outcomes, parts, published, summary
 from interp.claims.kim2024._worlds_one_step import one_step_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
@@ -162,13 +170,21 @@ def figures(rows: pd.DataFrame) -> Mapping[str, "Figure"]:
     return {"solved_against_d": solved_against_d(outcomes(rows)), "weights": weight_map(of_size)}
 
 
-SAMPLES = Loop(
-    "samples",
-    lambda p: max(n for _, n in p["laws"]),
-    lambda p, n: {"laws": [[eps, n] for eps, _ in p["laws"]]},
-    least=16_384,
+LOOPS = (
+    Loop(
+        "samples",
+        lambda p: max(n for _, n in p["laws"]),
+        lambda p, n: {"laws": [[eps, n] for eps, _ in p["laws"][-1:]]},
+        least=2048,
+        holds=drawn_bytes,
+    ),
+    Loop(
+        "tests",
+        lambda p: len(p["laws"]) * (1 + len(p["others"])),
+        lambda p, n: {"laws": p["laws"][-1:], "others": p["others"][: n - 1]},
+    ),
 )
-"""What an item repeats: the largest sample holds the others."""
+"""What an item repeats: the largest sample holds the others, and every law is tested with every step size."""
 
 
 register(
@@ -234,7 +250,7 @@ register(
             "blows up the difference between the two children that sampling leaves."
         ),
         presets=PRESETS,
-        loops=(SAMPLES,),
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

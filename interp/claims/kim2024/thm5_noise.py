@@ -15,11 +15,19 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from interp.claims.kim2024._runs import ACCURATE, SUP_ERROR, answer_rows, generators, planted, true_values
+from interp.claims.kim2024._runs import (
+    ACCURATE,
+    SUP_ERROR,
+    answer_rows,
+    drawn_bytes,
+    generators,
+    planted,
+    true_values,
+)
 from interp.claims.kim2024._thm5_noise import KINDS, TOLERATED, breaking_points, outcomes, parts, summary
 from interp.claims.kim2024._worlds_one_step import noise_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
-from interp.core.loops import loop
+from interp.core.loops import entries, loop
 from probes.rows import concat, setting
 
 if TYPE_CHECKING:
@@ -171,7 +179,7 @@ register(
             "and 0.05 at half of that, which is asked now."
         ),
         presets=PRESETS,
-        loops=(loop("n", "samples", least=16_384),),
+        loops=(loop("n", "samples", least=2048, holds=drawn_bytes), entries("errors", "errors of the oracle")),
         items=items,
         measure=measure,
         summary=summary,

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from interp.claims.kim2024._runs import ACCURATE, LINK, PILOT, SUP_ERROR, generators, planted, true_values
+from interp.claims.kim2024._runs import (
+    ACCURATE,
+    LINK,
+    PILOT,
+    SUP_ERROR,
+    drawn_bytes,
+    generators,
+    planted,
+    true_values,
+)
 from interp.claims.kim2024._thm7 import BELOW_ONE, ERROR, parts, published, schedule, summary
 from interp.claims.kim2024._worlds_levels import level_worlds
 from interp.core.claim import Claim, Item, Scale, register, seed_batches
@@ -235,7 +244,10 @@ register(
             "piecewise one was kept."
         ),
         presets=PRESETS,
-        loops=(loop("n", "samples", least=16_384), loop("n_pilot", "pilot samples", least=16_384)),
+        loops=(
+            loop("n", "samples", least=8192, holds=drawn_bytes),
+            loop("n_pilot", "pilot samples", least=8192, holds=lambda p: p["pilots"] * p["d"] / 8),
+        ),
         items=items,
         measure=measure,
         summary=summary,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from interp.core.claim import Item, Preset
-from interp.core.loops import loop
+from interp.core.loops import loop, nested
 from interp.statistics.interval import Number
 from probes import rows
 
@@ -26,7 +26,10 @@ CHUNK = 200
 """Queries of a seed examined at once: with 5 seeds and 320 examples their noise takes 90 MB."""
 MEASURED = (loop("iterations", "iterations", least=16), loop("points", "measurements", least=3, alone=False))
 """What a run repeats that is measured at points evenly in log time; so few of them that no two are one update."""
-LOOPS = (loop("iterations", "iterations"), loop("n_queries", "queries of each exam", least=CHUNK))
+ITERATIONS = loop("iterations", "iterations")
+LOOPS = (ITERATIONS, loop("n_queries", "queries of each exam", least=CHUNK))
+LINE = (ITERATIONS, nested("settings", "n_queries", "queries of all exams", least=CHUNK))
+"""What the exams of a line of settings repeat."""
 
 METRICS = {"cot": ("cot_error", "cot_label_error"), "icl": ("icl_error",)}
 """The errors of CoT over all steps (equation 7) and at the last step alone, and of ICL (equation 9)."""

@@ -36,7 +36,7 @@ from interp.claims.li2024._decoders import (
 from interp.claims.li2024._runs import errors_of, seeds_of
 from interp.core.claim import Claim, Item, Scale, World, register
 from interp.core.judging import MEDIANS
-from interp.core.loops import loop
+from interp.core.loops import Loop, loop, nested
 from interp.core.parts import Part
 from probes.rows import concat, setting, table
 
@@ -44,6 +44,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ID = "li2024/decoder"
+EVERY = 5120
+"""Samples between evaluations."""
+STEPS = loop("budget", "steps", size=128)
+EVALUATIONS = Loop(
+    "evaluations", lambda p: p["budget"] / p.get("eval_every", EVERY),
+    lambda p, n: {"eval_every": -(-p["budget"] // n)}, alone=False,
+)  # fmt: skip
 MOST = 0.5
 """The share of seeds whose decoder has to have learned the task."""
 FOCUSED = 0.5
@@ -105,7 +112,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     p = item.parameters
     task = IncontextTokens(n_examples=p["n_examples"], cot=p["cot"])
     config = TrainConfig(
-        seed=p["seed"], lr=p["lr"], batch_size=128, budget=p["budget"], eval_every=5120,
+        seed=p["seed"], lr=p["lr"], batch_size=128, budget=p["budget"], eval_every=p.get("eval_every", EVERY),
         n_validation=256, n_test=256, entropy_inputs=64,
     )  # fmt: skip
     decoder = DecoderConfig(n_layers=1, n_heads=1, d_model=p["d_model"], tied=False)
@@ -275,7 +282,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=(loop("budget", "steps", size=128),),
+        loops=(STEPS, EVALUATIONS, nested("accuracies", "n_queries", "queries of all tests", least=256)),
         items=items,
         measure=measure,
         summary=summary,

@@ -24,7 +24,7 @@ from interp.claims.li2024._factor_parts import factor_parts
 from interp.claims.li2024._factor_worlds import factor_worlds
 from interp.claims.li2024._factors import ENOUGH, Factors, summarised
 from interp.claims.li2024._runs import (
-    LOOPS,
+    LINE,
     Line,
     errors_of,
     line_items,
@@ -188,7 +188,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=LOOPS,
+        loops=LINE,
         items=items,
         measure=measure,
         summary=summary,

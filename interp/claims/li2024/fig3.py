@@ -20,8 +20,8 @@ from interp.claims.li2024._factor_parts import HALF, SQUARE, factor_parts
 from interp.claims.li2024._factor_worlds import factor_worlds
 from interp.claims.li2024._factors import ENOUGH, Factors, composed_exponent, composed_growth, summarised
 from interp.claims.li2024._runs import (
+    LINE,
     LONG,
-    LOOPS,
     Line,
     errors_of,
     line_items,
@@ -204,7 +204,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=LOOPS,
+        loops=LINE,
         items=items,
         measure=measure,
         summary=summary,

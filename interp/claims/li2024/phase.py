@@ -24,9 +24,10 @@ from interp.claims.li2024._advantages import (
     least_cell_note,
     summary,
 )
-from interp.claims.li2024._runs import LOOPS, exam_rows, seeds_of, trained
+from interp.claims.li2024._runs import CHUNK, ITERATIONS, exam_rows, seeds_of, trained
 from interp.claims.li2024._worlds import Cells, cells
 from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.loops import nested
 from interp.core.parts import Part
 from probes.rows import concat
 
@@ -259,7 +260,7 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=LOOPS,
+        loops=(ITERATIONS, nested("rhos", "n_queries", "queries of all exams", least=CHUNK)),
         items=items,
         measure=measure,
         summary=summary,

@@ -27,7 +27,7 @@ from interp.claims.li2024._steps import (
     summary,
 )
 from interp.core.claim import Claim, Item, Scale, World, register
-from interp.core.loops import loop
+from interp.core.loops import loop, nested
 from interp.core.parts import Part
 from probes.rows import concat, setting, table
 
@@ -306,7 +306,11 @@ register(
             ),
         },
         presets=PRESETS,
-        loops=(loop("iterations", "iterations"), loop("n_queries", "queries of each exam", least=CHUNK)),
+        loops=(
+            loop("iterations", "iterations", least=40),
+            loop("points", "measurements", least=3, alone=False),
+            nested("values", "n_queries", "queries of all exams", least=CHUNK),
+        ),
         items=items,
         measure=measure,
         summary=summary,

@@ -19,7 +19,7 @@ from interp.claims.wang2025._bounds import bounded, over_bounds, simulated_bound
 from interp.claims.wang2025._thm5 import measure_alone, measure_exact, measure_packing
 from interp.claims.wang2025._thm5_parts import WORDS, parts, samples_figure, summary
 from interp.core.claim import Claim, Item, Scale, World, register, seed_batches
-from interp.core.loops import loop
+from interp.core.loops import entries, loop
 from probes.rows import concat, setting, table
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ register(
             "written."
         ),
         presets=PRESETS,
-        loops=(loop("budget", "steps", size=128, least=20),),
+        loops=(loop("budget", "steps", size=128, least=20), entries("seeds", "seeds")),
         items=items,
         measure=measure,
         summary=summary,

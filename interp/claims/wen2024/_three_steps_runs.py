@@ -104,15 +104,20 @@ def _measured(block, test) -> dict[str, float]:
     }
 
 
-def samples(run: Run, name: str) -> pd.DataFrame:
-    """The smallest batch, on a grid, at which three steps succeed, and at the next one too; one above the grid's
-    last stands for more."""
+def tried(most: float) -> list[int]:
+    """The batches in which the smallest that suffices is looked for, up to 2^`most`."""
+    return [round(2 ** (half / 2)) for half in range(round(2 * FEWEST_LOG2), round(2 * most) + 1)]
+
+
+def samples(run: Run, name: str, most: float = MOST_LOG2) -> pd.DataFrame:
+    """The smallest batch, on a grid up to 2^`most`, at which three steps succeed, and at the next one too; one above
+    the grid's last stands for more."""
     from toy_models.parity.every_input_checks import distance_to_one_hot, worst_margin
     from toy_models.parity.span import updated
 
     task, generator, _, start = run.start()
-    found, before, step = 2 ** (MOST_LOG2 + 0.5), False, FEWEST_LOG2
-    while step <= MOST_LOG2:
+    found, before, step = 2 ** (most + 0.5), False, FEWEST_LOG2
+    while step <= most:
         block = start
         for eta in run.lrs():
             block, _ = updated(block, task.sample(round(2**step), generator), eta)

@@ -18,6 +18,7 @@ import pandas as pd
 from interp.claims.wen2024._lemmas import ARMS, DELTA, parts, summary
 from interp.claims.wen2024._worlds_lemmas import lemma_worlds
 from interp.core.claim import Claim, Item, Scale, register
+from interp.core.loops import Loop
 from probes.rows import setting, table, with_settings
 
 if TYPE_CHECKING:
@@ -74,6 +75,23 @@ def items(preset: Lemmas) -> list[Item]:
     ]
 
 
+def _drawn(p: Mapping[str, Any]) -> int:
+    """Sequences of each batch; a rehearsal draws fewer, at the sizes that the whole batch asks for."""
+    return p.get("drawn") or p["batch"]
+
+
+LOOPS = (
+    Loop(
+        "sequences of each batch",
+        lambda p: _drawn(p) if p["arm"] == "sampled" else 0,
+        lambda p, n: {"drawn": n},
+        least=4096,
+        holds=lambda p: 3 * 8 * (p["n"] + 2 * p["k"]),  # three batches of tokens and answers
+    ),
+)
+"""What an item repeats."""
+
+
 def measure(item: Item, work: Path) -> pd.DataFrame:
     """Takes three steps and gives every quantity over its bound."""
     import torch
@@ -83,7 +101,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     from toy_models.parity.task import Parity
     from toy_models.parity.three_steps import every_sequence
 
-    run = _Run(**item.parameters)
+    run = _Run(**{name: value for name, value in item.parameters.items() if name != "drawn"})
     task = Parity(n=run.n, k=run.k, secret_seed=run.seed, order="random")
     generator = torch.Generator().manual_seed(run.seed)
     if run.arm == "assumed":
@@ -93,7 +111,7 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     gram = random_gram(2 * task.n_ctx, at.d_model, generator)
     block = span_block(task, gram, at.m, EPS, generator)
     if run.arm == "sampled":
-        batches = tuple(task.sample(run.batch, generator) for _ in range(3))
+        batches = tuple(task.sample(_drawn(item.parameters), generator) for _ in range(3))
     else:
         batches = (every_sequence(task),) * 3
     found = bounds_over(block, batches, at)
@@ -188,6 +206,7 @@ register(
             "from 96 to 80, which was not looked at, to save time."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,

@@ -35,6 +35,7 @@ from interp.claims.wen2024._three_steps import (
 )
 from interp.claims.wen2024._worlds_theory import Draw, Growth, three_step_rows
 from interp.core.claim import Claim, Item, Scale, World, register
+from interp.core.loops import Loop
 from probes.rows import with_settings
 
 if TYPE_CHECKING:
@@ -118,8 +119,34 @@ def measure(item: Item, work: Path) -> pd.DataFrame:
     """Takes three steps: phase by phase, with growing batches, or with fewer and fewer bits."""
     from interp.claims.wen2024 import _three_steps_runs as runs
 
-    run = runs.Run(**item.parameters)
-    return {"phases": runs.phases, "samples": runs.samples, "bits": runs.bits}[run.kind](run, item.name)
+    run = runs.Run(**{name: value for name, value in item.parameters.items() if name != "most"})
+    if run.kind == "samples":
+        return runs.samples(run, item.name, item.parameters.get("most", runs.MOST_LOG2))
+    return {"phases": runs.phases, "bits": runs.bits}[run.kind](run, item.name)
+
+
+def _drawn(p: Mapping[str, Any]) -> int:
+    """Samples of three steps, at most: where the smallest batch is looked for, of all that may be tried."""
+    from interp.claims.wen2024 import _three_steps_runs as runs
+
+    if p["kind"] == "samples":
+        return 3 * sum(runs.tried(p.get("most", runs.MOST_LOG2)))
+    return 3 * p["batch"] if p["kind"] == "phases" else 0
+
+
+def _few_drawn(p: Mapping[str, Any], n: int) -> dict[str, Any]:
+    from interp.claims.wen2024 import _three_steps_runs as runs
+
+    if p["kind"] == "phases":
+        return {"batch": n // 3}
+    most = runs.FEWEST_LOG2
+    while 3 * sum(runs.tried(most + 0.5)) <= n:
+        most += 0.5
+    return {"most": most}
+
+
+LOOPS = (Loop("samples of three steps", _drawn, _few_drawn, least=3 * 4096),)
+"""What an item repeats; one that takes bits away has a batch that is small beside what it tries after its steps."""
 
 
 def _world(default: float, gain: float, samples: float, **holds: float) -> Draw:
@@ -254,6 +281,7 @@ register(
             "for the theorem. smoke: n = 6, k = 2."
         ),
         presets=PRESETS,
+        loops=LOOPS,
         items=items,
         measure=measure,
         summary=summary,
