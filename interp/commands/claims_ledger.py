@@ -72,12 +72,21 @@ def show_claim(options: "Show") -> None:
 
 
 def judge_claims(options: "Judge") -> None:
-    """Recomputes the verdicts of published claims; differences are listed and, with --write, entered."""
+    """Recomputes the verdicts of published claims; differences are listed and, with --write, entered.
+
+    A claim that cannot be judged, as one whose preset has changed since its run, is told and left as it is.
+    """
     chosen = _published(options.ids, options.results)
-    differing, told = 0, []
+    differing, refused, told = 0, [], []
     for found in chosen:
-        claim = claim_of(found)
-        again = judged_again(claim, found, found.directory.parents[1])
+        try:
+            claim = claim_of(found)
+            again = judged_again(claim, found, found.directory.parents[1])
+        except ValueError as error:
+            if len(chosen) > 1:
+                print(f"{found.record.claim:<32} NOT JUDGED: {error}")
+            refused.append(str(error))
+            continue
         complaints = differences(found, again.judgement.verdicts)
         if again.judgement.conclusion != found.record.judgement.conclusion or again.status != found.record.status:
             complaints.append(
@@ -95,9 +104,14 @@ def judge_claims(options: "Judge") -> None:
     if options.write:
         for results in {found.directory.parents[1] for found in chosen}:
             write_pages(results)
-    elif differing:
+    if refused:
+        raise ValueError(
+            refused[0] if len(chosen) == 1 else f"{len(refused)} of {len(chosen)} claims were not judged"
+        )
+    if differing and not options.write:
         raise ValueError(f"{differing} of {len(chosen)} claims differ from {options.results}; --write enters them")
-    print(f"{len(chosen)} {'claim' if len(chosen) == 1 else 'claims'} judged from published rows")
+    agree = "" if differing else ", as published"
+    print(f"{len(chosen)} {'claim' if len(chosen) == 1 else 'claims'} judged from published rows{agree}")
 
 
 def declare_claims(options: "Declare") -> None:
@@ -155,13 +169,19 @@ def simulate_claims(options: "Severity") -> None:
 
 
 def write_pages(results: Path) -> None:
-    """Writes the pages of papers, the dataset card and the README's findings anew from what is published."""
+    """Writes the pages of papers, the dataset card, the README's findings and the numbers of docs/ anew."""
     from interp.report.ledger_card import write_card
     from interp.report.ledger_pages import write_paper_pages
+    from interp.site import numbers
 
     found = list(all_published(results))
     write_paper_pages(found, results)
     write_card(found, results)
+    if (docs := results.parent / "docs").is_dir():
+        try:
+            numbers.main(docs, results)
+        except ValueError as error:  # words cannot be filled in
+            print(f"{docs}: {error}")
 
 
 def _published(ids: Sequence[str], results: Path) -> list[Published]:

@@ -32,6 +32,8 @@ DECLARED = ("name", "role", "primary", "quantity", "direction", "threshold", "ma
 """What must be exactly as published, besides the outcome."""
 CLOSE = 1e-6
 """Relative difference of estimates that another machine's arithmetic may make."""
+TOLD = 5
+"""How many changed numbers of a preset are named."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +204,32 @@ def preset_with(claim: Claim, name: str, numbers: Mapping[str, Any]) -> Preset:
             continue
         if field.name not in ("seeds", "first_unit"):
             raise ValueError(
-                f"{claim.id}: the {name} preset's {field.name} was {then!r} in this run and is {present!r} now; "
-                "run the claim again"
+                f"{claim.id}: the {name} preset has changed since this run: {_changes(field.name, then, present)}; "
+                "its "
+                "page tells of the run as it was, and cotlens claims run would replace it"
             )
         changes[field.name] = then
     return replace(preset, **changes)
+
+
+def _changes(name: str, then: Any, now: Any) -> str:
+    """In words, what differs between two numbers of a preset, by the innermost names; a few of them."""
+    found = list(dict.fromkeys(_leaves(name, then, now)))
+    return ", ".join(found[:TOLD]) + (f" and {len(found) - TOLD} more" if len(found) > TOLD else "")
+
+
+def _leaves(name: str, then: Any, now: Any) -> Iterator[str]:
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key in [*then, *(key for key in now if key not in then)]:
+            if then.get(key) != now.get(key):
+                yield from _leaves(key, then.get(key), now.get(key))
+    elif isinstance(then, list) and isinstance(now, list) and any(isinstance(one, dict) for one in [*then, *now]):
+        if len(then) != len(now):
+            yield f"{name} were {len(then)} and are {len(now)}"
+        for one, other in zip(then, now):
+            yield from _leaves(name, one, other)
+    elif then != now:
+        yield f"{name} was {then!r} and is {now!r}"
 
 
 def _given(value: Any) -> Any:

@@ -46,12 +46,12 @@ IN_SHORT: tuple[Told, ...] = (
             "permuted_sentence": "supported",
             "prose": "supported",
         },
-        "**In text:** as published, a small pretrained model's attention is sparser on GSM8K with CoT than without "
-        "({published.estimate:.3f} of normalised entropy). So it is in a copy with permuted weights "
-        "({permuted_published.estimate:.3f}). Over a closing sentence that both texts share, which a longer text "
-        "precedes with CoT, it is not ({sentence.estimate:+.3f}; with permuted weights "
-        "{permuted_sentence.estimate:+.3f}); compared with a story of equal length before that sentence it is, a "
-        "little ({prose.estimate:+.3f}).",
+        "**In text, the published difference is there, and most controls remove it or turn it round.** A small "
+        "pretrained model reads GSM8K; its normalised entropy with CoT minus without is {published.estimate:+.3f} as "
+        "published, and {permuted_published.estimate:+.3f} in a copy with permuted weights. Over one closing "
+        "sentence that both texts share it is {sentence.estimate:+.3f} (permuted weights: "
+        "{permuted_sentence.estimate:+.3f}), but there the text before it is longer with CoT; over that sentence "
+        "after CoT minus after a story of equal length it is {prose.estimate:+.3f}. The least that counts is 0.01.",
     ),
     (
         "wen2024/fig6-finetune",
@@ -95,8 +95,8 @@ HEADLINES: tuple[Told, ...] = (
         {"only_2l2h": "supported", "others_1l1h": "supported"},
         "**Each step reads its own bit.** With it hidden a step fails and the others stay right, on average over "
         "steps, in {only_2l2h.estimate:.0%} of {only_2l2h.n} two-layer toy models, where another position could have "
-        "passed it on; without exception for any step in {each_2l2h.estimate:.0%}. (With one layer and head that "
-        "step must fail; that no other does is found in {others_1l1h.estimate:.0%}.)",
+        "passed it on; without exception for any step in {each_2l2h.estimate:.0%}. (Models of one layer and head "
+        "decide: there that step must fail, and that no other does is found in {others_1l1h.estimate:.0%}.)",
     ),
     (
         "wen2024/mechanism-running-parity",
@@ -115,18 +115,20 @@ HEADLINES: tuple[Told, ...] = (
     (
         "huang2025/fig1a-rate",
         {"c6_far": "supported", "apart": "inconclusive", "apart_after_12000": "supported"},
-        "**How far a chain goes is partly a matter of time.** Trained at length 5 at the paper's rate, the median "
-        "toy model of C6 ends with {c6_far.estimate:.0%} of the sentences of length 160 right. S5, which the paper "
-        "has fall short, is behind by {apart_after_12000.estimate:.2f} 12,000 steps after its plateau, and 36,000 "
-        "after it by {apart.estimate:.2f} ({apart.n} seeds), which does not decide whether a gap stays.",
+        "**How far a chain goes is partly a matter of time.** The task is a chain of states, x1 = g1(x0), x2 = "
+        "g2(x1) and so on, with g from the cyclic group C6 or the symmetric group S5. Trained on chains of length 5 "
+        "at the paper's rate, the median toy model of C6 ends with {c6_far.estimate:.0%} of those of length 160 "
+        "right. S5, which the paper has fall short, is behind by {apart_after_12000.estimate:.2f} of them 12,000 "
+        "steps after its loss first fell, and 36,000 after it by {apart.estimate:.2f} ({apart.n} seeds), which does "
+        "not decide whether a gap stays.",
     ),
     (
         "wang2025/cot-vs-curriculum",
         {"alone": "supported", "saves_mixture": "supported", "saves_stagewise": "supported"},
-        "**From answers alone k hops are not learned.** A small decoder stays at chance in {alone.estimate:.0%} of "
-        "{alone.n} seeds. (Beside the conclusion, as architecture and schedule differ too: training on easier hops "
-        "takes {saves_mixture:10^} times (mixed) and {saves_stagewise:10^} times (in stages) the sequences of CoT, "
-        "or more.)",
+        "**From answers alone, composing four hidden permutations is not learned.** A small decoder stays at chance "
+        "in {alone.estimate:.0%} of {alone.n} seeds. (Beside the conclusion, as architecture and schedule differ "
+        "too: training on easier hops takes {saves_mixture:10^} times (mixed) and {saves_stagewise:10^} times (in "
+        "stages) the sequences of CoT, or more.)",
     ),
 )
 """Claims that the top README tells of, whichever way they went: by these sentences, or, where an outcome differs, in

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,14 @@ import pytest
 
 from interp.commands.claims import main
 from interp.core.claim import CLAIMS, load_claims
-from interp.core.published import all_published, check_replacement, judged_again, publish, read_published
+from interp.core.published import (
+    _changes,
+    all_published,
+    check_replacement,
+    judged_again,
+    publish,
+    read_published,
+)
 from interp.core.sweep import run_claim
 from interp.report.ledger_card import END, START, with_findings
 from interp.statistics import Interval
@@ -162,8 +170,29 @@ def test_another_preset_cannot_judge_these_rows(claim, results):
     file = results / CLAIM / "provenance.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "numbers": {"seeds": 3, "depth": 2}}))
     CLAIMS[CLAIM] = dataclasses.replace(claim, presets=dict.fromkeys(claim.presets, larger()))
-    with pytest.raises(ValueError, match="depth was 2 in this run and is 3 now; run the claim again"):
+    with pytest.raises(ValueError, match="preset has changed since this run: depth was 2 and is 3; its page tells"):
         main(["judge", "all", "--results", str(results)])
+
+
+def test_a_claim_that_cannot_be_judged_does_not_stop_the_others(results, capsys):
+    shutil.copytree(results / CLAIM, results / "somebody2020" / "fig0")
+    file = results / "somebody2020" / "fig0" / "judgement.json"
+    file.write_text(file.read_text().replace(CLAIM, "somebody2020/fig0"))
+    with pytest.raises(ValueError, match="1 of 2 claims were not judged"):
+        main(["judge", "all", "--results", str(results)])
+    said = capsys.readouterr().out
+    assert "somebody2020/fig0                NOT JUDGED: " in said
+    assert f"{CLAIM:<32} reproduced, exploratory" in said
+
+
+def test_of_a_changed_preset_the_innermost_numbers_are_named():
+    runs = [{"steps": 2, "rate": 1e-3, "seed": 0}, {"steps": 2, "rate": 1e-3, "seed": 0}]
+    now = [{**one, "steps": 3, "reads": [5]} for one in runs]
+    assert _changes("runs", runs, now) == "steps was 2 and is 3, reads was None and is [5]"
+    assert _changes("runs", runs, now[:1]) == "runs were 2 and are 1, steps was 2 and is 3, reads was None and is [5]"
+    assert _changes("sizes", list(range(9)), [1]) == "sizes was [0, 1, 2, 3, 4, 5, 6, 7, 8] and is [1]"
+    many = {str(i): i for i in range(8)}
+    assert _changes("runs", many, dict.fromkeys(many, -1)).endswith("4 was 4 and is -1 and 3 more")
 
 
 def test_a_confirmatory_result_that_another_estimator_judges_is_exploratory(claim, results, monkeypatch):
