@@ -182,12 +182,12 @@ register(
         finding=(
             "At the paper's rate C6 solves {rate4_c6_longest} of the longest sentences (160 at cpu) and S5 "
             "{rate4_s5_longest}; at 3e-4 {rate3_c6_longest} and {rate3_s5_longest}. Octaves by which C6 goes farther "
-            "than S5, which end at that length: at the paper's rate {rate4_farther} (when the loss falls below 0.01 "
-            "{rate4_early}), at 3e-4 {rate3_farther} ({rate3_early}), on 20,000 sentences {finite_farther} "
-            "({finite_early}), with tokens of width 128 {wide_farther} ({wide_early}) or orthogonal ones "
-            "{orthogonal_farther} ({orthogonal_early}); C4 farther than S4 {four_farther} ({four_early}). log2 of "
-            "how many times as many steps the second group takes to learn: {rate4_time}, {rate3_time}, "
-            "{finite_time}, {wide_time}, {orthogonal_time} and {four_time}."
+            "than S5, which end at that length (an upper end of 5 says no more than that): at the paper's rate "
+            "{rate4_farther} (when the loss falls below 0.01 {rate4_early}), at 3e-4 {rate3_farther} "
+            "({rate3_early}), on 20,000 sentences {finite_farther} ({finite_early}), with tokens of width 128 "
+            "{wide_farther} ({wide_early}) or orthogonal ones {orthogonal_farther} ({orthogonal_early}); C4 farther "
+            "than S4 {four_farther} ({four_early}). log2 of how many times as many steps the second group takes to "
+            "learn: {rate4_time}, {rate3_time}, {finite_time}, {wide_time}, {orthogonal_time} and {four_time}."
         ),
         deviations=(
             f"{PAPERS_RUNS}"
