@@ -170,6 +170,18 @@ def test_a_malformed_record_is_refused_before_a_model_is_loaded(tmp_path, capsys
     assert not (tmp_path / "x").exists()
 
 
+def test_a_model_without_a_tokenizer_is_no_fault_of_the_problem(tiny_model, tmp_path, capsys):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (bare / name).write_bytes((tiny_model / name).read_bytes())
+    assert main(["entropy", "--model", str(bare), "--limit", "1", "--out", str(tmp_path / "x")]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"--model {bare} has no tokenizer (no tokenizer.json)" in said
+    assert "problem" not in said
+    assert not (tmp_path / "x").exists()
+
+
 def test_a_refused_request_leaves_nothing_so_the_corrected_one_runs(tmp_path):
     out = ["entropy", "--limit", "2", "--out", str(tmp_path / "x")]
     for wrong in (
