@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
+from probes.base.counts import counts
 from probes.base.plugins import is_rerun, load_plugins
 
 UNSUPERVISED = -100
@@ -26,6 +27,10 @@ class Batch:
     inputs: Shaped[Tensor, "batch pos *features"]
     targets: Int[Tensor, "batch pos"]
     """The next token, or `UNSUPERVISED`. The same positions are supervised in every row."""
+
+    def __repr__(self) -> str:
+        n_pos = self.inputs.shape[1]
+        return f"Batch({counts(sequence=len(self), position=n_pos)}, {self.supervised.numel()} of them supervised)"
 
     @property
     def supervised(self) -> Int[Tensor, "supervised"]:

@@ -1,7 +1,7 @@
 """Which token is it? From what a tokenizer gives to a batch of ids, and from a batch's numbers to a tidy table."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -9,11 +9,28 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from hf_analysis.models.loading import LoadedTokenizer
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 TokenIds = Tensor | Sequence[int] | Sequence[Sequence[int]]
 """One text, or several of the same number of tokens."""
+Texts = str | Sequence[str]
+"""One text, or several, as a tokenizer reads them."""
+
+
+def encoded(texts: TokenIds | Texts, tokenizer: "PreTrainedTokenizerBase | None") -> TokenIds:
+    """The token ids of a text, or of several, as `cotlens entropy` reads them; ids stay as they are."""
+    several = isinstance(texts, (list, tuple)) and len(texts) > 0 and all(isinstance(text, str) for text in texts)
+    if not several and not isinstance(texts, str):
+        return cast(TokenIds, texts)
+    if tokenizer is None:
+        raise ValueError(
+            "a text arrived and no tokenizer: give tokenizer=, a model of load_model, or tokenizer(text).input_ids"
+        )
+    encode = LoadedTokenizer(tokenizer.name_or_path, tokenizer).encode
+    return encode(texts) if isinstance(texts, str) else [encode(text) for text in cast(Sequence[str], texts)]
 
 
 def as_batch(input_ids: TokenIds) -> Int[Tensor, "batch query"]:

@@ -22,13 +22,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hf_analysis.attention.intercept import AttentionCall, Enough, in_registry, intercepting
-from hf_analysis.attention.labels import TokenIds, as_batch, require_known, tidy, token_labels
+from hf_analysis.attention.labels import Texts, TokenIds, as_batch, encoded, require_known, tidy, token_labels
 from hf_analysis.attention.masks import require_boolean
 from hf_analysis.models.loading import LoadedModel
 from probes.attention.check import require_agreement
 from probes.attention.computation import Computation, row_statistics
 from probes.attention.row import RowStatistics
 from probes.attention.statistics import DEFAULT_METRICS, find_statistic, statistics_of
+from probes.base.counts import counts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -65,6 +66,11 @@ class Recording:
                 f"{statistic!r} was not recorded, only {', '.join(self.values)}; ask for it with statistics="
             )
         return self.values[statistic]
+
+    def __repr__(self) -> str:
+        n_layers, n_texts, n_heads, n_tokens = self.overflow.shape
+        sizes = counts(layer=n_layers, text=n_texts, head=n_heads, token=n_tokens)
+        return f"Recording({sizes}; {', '.join(self.values)}; .to_pandas())"
 
     def to_pandas(self) -> pd.DataFrame:
         """One line for each text, layer, head and position, with the token and one column for each statistic."""
@@ -126,9 +132,9 @@ class _Recorder:
 @torch.inference_mode()
 def record(
     model: "PreTrainedModel | LoadedModel",
-    input_ids: TokenIds,
+    input_ids: TokenIds | Texts,
     *,
-    statistics: Sequence[str] | None = None,
+    statistics: str | Sequence[str] | None = None,
     tokens: Sequence[Any] | None = None,
     tokenizer: "PreTrainedTokenizerBase | None" = None,
     position_ids: Int[Tensor, "batch query"] | None = None,
@@ -137,9 +143,9 @@ def record(
 ) -> Recording:
     """The row statistics of every head on `input_ids`, without the logits.
 
-    `input_ids` is one text (integers) or several of equal length, as lists or as a tensor. `statistics` are names of
-    `probes.attention.statistics`, by default those of `cotlens entropy`. `tokens`, or a `tokenizer` to make them,
-    label the result.
+    `input_ids` is one text (integers) or several of equal length, as lists or as a tensor; or the text itself where
+    the tokenizer is known. `statistics` are names of `probes.attention.statistics`, or one name, by default those of
+    `cotlens entropy`. `tokens`, or a `tokenizer` to make them, label the result.
 
     Where the same pass gives both (float32, or half precision on a GPU), attention's output comes with the
     statistics, equal to the model's own up to rounding. What the model does behind its last attention is left out;
@@ -151,8 +157,10 @@ def record(
     `check` computes every layer a second time (`probes.attention.check`): a ValueError if the two differ.
     """
     if isinstance(model, LoadedModel):
+        input_ids = encoded(input_ids, model.tokenizer if tokenizer is None else tokenizer)
         model, tokenizer = model.model, model.tokenizer if tokenizer is None and tokens is None else tokenizer
-    ids, embeddings = as_batch(input_ids), model.get_input_embeddings()
+    _require_not_hooked(model)
+    ids, embeddings = as_batch(encoded(input_ids, tokenizer)), model.get_input_embeddings()
     require_known(ids, getattr(embeddings, "num_embeddings", None))
     labels = token_labels(ids, tokens, tokenizer)
     recorder = _Recorder(alone=True, statistics=_asked(statistics), check=check)
@@ -180,16 +188,28 @@ def require_measurable(loaded: LoadedModel) -> None:
 
 
 @contextmanager
-def recording(model: "PreTrainedModel", statistics: Sequence[str] | None = None) -> Iterator[_Recorder]:
+def recording(model: "PreTrainedModel", statistics: str | Sequence[str] | None = None) -> Iterator[_Recorder]:
     """Records every attention call of `model` within.
 
     The model's output stays what its SDPA attention gives, bit for bit. Soft caps and learned sinks, which SDPA does
     not have, are computed here: equal to rounding, and only within `torch.no_grad()`.
     """
+    _require_not_hooked(model)
     recorder = _Recorder(alone=False, statistics=_asked(statistics))
     with intercepting(model, recorder, partly=True):
         yield recorder
 
 
-def _asked(statistics: Sequence[str] | None) -> Sequence[str]:
+def _asked(statistics: str | Sequence[str] | None) -> Sequence[str]:
+    if isinstance(statistics, str):
+        return (statistics,)
     return statistics_of(DEFAULT_METRICS) if statistics is None else statistics
+
+
+def _require_not_hooked(model: Any) -> None:
+    """A ValueError for a model of TransformerLens, or one of `toy_models`: its attention is at its hook points."""
+    if hasattr(model, "hook_dict"):
+        raise ValueError(
+            "record measures models of transformers; this is a hooked model: take "
+            "cache['blocks.0.attn.hook_pattern'] and probes.row_entropy (docs/how/one-text.md)"
+        )

@@ -15,6 +15,7 @@ import torch
 
 from hf_analysis import hub
 from hf_analysis.models.builtin import builtin_directory
+from hf_analysis.models.directories import lacks_tokenizer, require_saved_model, require_tokenizer, without_tokenizer
 from hf_analysis.models.headers import require_sound_directory, require_sound_gguf
 from hf_analysis.models.machine import keep_freed_memory, require_arithmetic
 from hf_analysis.models.reports import kept_reports, misfit
@@ -37,6 +38,8 @@ class LoadedTokenizer:
         """The tokens of `text` with what the tokenizer puts in front of it, and nothing behind it."""
         ids = list(self.tokenizer(text, add_special_tokens=True)["input_ids"])
         bare = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        if text and not bare:
+            require_tokenizer(self.name)
         while len(ids) > len(bare) and ids[-1] == self.tokenizer.eos_token_id and ids[-len(bare) :] != bare:
             ids.pop()
         return ids
@@ -194,10 +197,7 @@ def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
             raise ValueError(f"--model {name}: no such file")
         return str(path.parent), {"gguf_file": path.name}
     if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ValueError(f"--model {name}: the directory holds no config.json; expected a saved model")
-        if not any(path.glob("*.safetensors")):
-            raise ValueError(f"--model {name}: the directory holds no *.safetensors; other weights are not read")
+        require_saved_model(name)
         return name, {}
     if path.exists() or name.startswith((".", "/", "~")):
         raise ValueError(f"--model {name}: expected a directory, a .gguf file, a hub id or 'builtin'")
@@ -254,6 +254,8 @@ def _reading(name: str, offline: bool) -> Iterator[None]:
         with _quiet(), kept_reports() as reports, hub.asked_politely(offline):
             yield
     except Exception as error:  # a damaged directory makes transformers and tokenizers raise anything
+        if "tokenizer" in str(error) and lacks_tokenizer(name):
+            raise ValueError(without_tokenizer(name)) from error
         refusal = misfit(reports)
         if refusal is None and name != "builtin" and not Path(name).exists():
             refusal = _refusal(error, offline)

@@ -50,6 +50,12 @@ PAIRS = (
     Pair("cot", "filler", "whether the tokens say anything", False, EQUAL),
     Pair("cot", "generated", "who wrote it: the data set's author or the model", False, OWN),
 )
+ORDER = (
+    *("cot", "cot_clean", "generated", "generated_clean"),
+    *("shuffled_steps", "shuffled_steps_clean", "shuffled_tokens", "shuffled_tokens_clean"),
+    *("swapped_cot", "swapped_clean", "prose_clean", "filler", "filler_clean", "no_cot"),
+)
+"""The conditions by how much of this problem's reasoning they keep, most first."""
 _BEFORE = """# Conditions: what the model reads after the question
 
 Made by `python -m hf_analysis.text.comparisons > docs/conditions.md`; a test compares it with the registry.
@@ -66,6 +72,9 @@ N is the gold answer in plain form: a number, a fraction, an option letter or a 
 |---|---|---|---|---|
 """
 _AFTER = """
+- **First and second.** `cotlens entropy` reports first − second, in whatever order `--conditions` names them. Of two
+  conditions that are not in the table, the one that keeps more of the reasoning is the first, and `no_cot` always
+  the second. Where lower is sparser, below zero means that the first is sparser.
 - **Same final sentence.** Both texts end in " The answer is N.", read as the same tokens wherever the tokenizer does
   not join it to what stands before; the scope `final` measures these tokens alone.
 - **Equal** means exactly as many tokens: the control is made of tokens; a problem is set aside there, and counted, if
@@ -88,6 +97,11 @@ _AFTER = """
   aside and counted. In a chat the other texts still begin with a space, so that their closing sentence has the same
   tokens everywhere.
 """
+
+
+def reasoning_rank(condition: str) -> int:
+    """Where a condition stands in `ORDER`; one of a plug-in stands right before `no_cot`."""
+    return ORDER.index(condition) * 2 if condition in ORDER else 2 * len(ORDER) - 3
 
 
 def page() -> str:

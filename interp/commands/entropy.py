@@ -19,7 +19,7 @@ from hf_analysis.text.scopes import DEFAULT_SCOPES, SCOPES
 from interp.cli import parse
 from interp.commands.entropy_engines import measuring_here, measuring_on_ray, n_threads
 from interp.console import progress
-from interp.core.effect_table import SHOWN_METRICS, effect_table, main_effects
+from interp.core.effect_table import SHOWN_METRICS, effect_table, main_effects, reading_of
 from interp.core.effects import (
     AGAINST,
     FILE,
@@ -85,7 +85,7 @@ class Entropy:
         "cot",
         "no_cot",
         "cot_clean",
-        "shuffled_tokens",
+        "prose_clean",
         "filler",
     )
     """What follows the question (docs/conditions.md): cot shuffled_steps shuffled_tokens filler swapped_cot;
@@ -228,6 +228,7 @@ def _print(options: Entropy, found: Sequence[Effect]) -> None:
         n = f"{one.n} problems" if one.unit == "problems" else f"{one.problems} problems, {one.n} clusters of them"
         title = f"{options.model} on {options.data}: differences, {one.level:.0%} intervals ({n})"
         Console().print(effect_table(shown, title))
+        print(reading_of(shown))
         for name in dict.fromkeys(effect.metric for effect in shown):
             metric = find_metric(name)
             print(f"{name}: {metric.label}, over these tokens; {metric.statistic.sparser} is sparser")

@@ -14,6 +14,7 @@ from hf_analysis.measurement.request import Request
 from hf_analysis.measurement.store import Store
 from hf_analysis.measurement.transport import Remote, begun, finished
 from hf_analysis.models.baselines import BASELINES
+from hf_analysis.models.directories import require_tokenizer
 from hf_analysis.models.loading import LoadedModel, load_model, load_tokenizer, require_same_tokenizer
 from interp.console import progress
 from interp.core.effects import AGAINST
@@ -111,6 +112,7 @@ def n_threads(options: "Entropy") -> int:
 
 
 def _loaded(options: "Entropy", name: str, revision: str | None) -> LoadedModel:
+    require_tokenizer(name)
     print(f"loading {name}", flush=True)
     return load_model(
         name,

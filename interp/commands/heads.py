@@ -14,6 +14,7 @@ from rich.table import Table
 
 from hf_analysis.attention.recorder import require_measurable
 from hf_analysis.measurement.heads import CHANCE, COPY, METRICS, measure_heads
+from hf_analysis.models.directories import require_tokenizer
 from hf_analysis.models.loading import load_model
 from hf_analysis.text.problems import load_problems
 from interp.cli import parse
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str]) -> None:
         options.data, limit=options.limit, seed=options.seed, split=options.split, offline=options.offline,
         question=options.question, answer=options.answer, solution=options.solution,
     )  # fmt: skip
+    require_tokenizer(options.model)
     print(f"loading {options.model}", flush=True)
     model = load_model(options.model, device=options.device, dtype=options.dtype, offline=options.offline)
     require_measurable(model)

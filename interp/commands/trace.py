@@ -12,6 +12,7 @@ from rich.table import Table
 
 from hf_analysis.attention.recorder import require_measurable
 from hf_analysis.measurement.store import PASSAGES
+from hf_analysis.models.directories import require_tokenizer
 from hf_analysis.models.generation import Decoding
 from hf_analysis.models.loading import LoadedModel, load_model
 from hf_analysis.models.machine import use_threads
@@ -123,6 +124,7 @@ def main(arguments: Sequence[str]) -> None:
         load_problems(
             options.data, limit=options.limit, seed=options.seed, split=options.split, offline=options.offline
         )
+    require_tokenizer(options.model)
     print(f"loading {options.model}", flush=True)
     model = load_model(
         options.model, revision=options.revision, device=options.device, dtype=options.dtype,

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hf_analysis.text.comparisons import PAIRS
+from hf_analysis.text.comparisons import EQUAL, PAIRS
 from interp.core.effects import Effect
+from probes.attention.statistics import find_metric
 
 if TYPE_CHECKING:
     from rich.table import Table as Printed
@@ -13,6 +14,8 @@ SHOWN_METRICS = ("min", "mean")
 """Of those measured by default: the paper's reduction of the normalised entropy, and the mean."""
 RECOMMENDED = frozenset(frozenset((pair.first, pair.second)) for pair in PAIRS)
 """Pairs of conditions of which docs/conditions.md says what they differ in."""
+OF_EQUAL_LENGTH = frozenset(frozenset((pair.first, pair.second)) for pair in PAIRS if pair.length == EQUAL)
+"""Those of them whose texts have as many tokens before the last sentence, or after the question."""
 WIDEST_NAME = 40
 """Letters of a metric's name that are given room in one line, beside its intervals on 80 columns."""
 
@@ -24,8 +27,25 @@ def main_effects(found: Sequence[Effect], metrics: Sequence[str]) -> list[Effect
 
 
 def _is_recommended(effect: Effect) -> bool:
-    conditions = frozenset(side.rpartition(": ")[2] for side in (effect.first, effect.second))
+    conditions = frozenset(_conditions(effect))
     return len(conditions) == 1 or conditions in RECOMMENDED
+
+
+def _conditions(effect: Effect) -> tuple[str, str]:
+    """Of both sides, without the models that they may be of."""
+    return effect.first.rpartition(": ")[2], effect.second.rpartition(": ")[2]
+
+
+def reading_of(found: Sequence[Effect]) -> str:
+    """How the table of these effects is read: which sign means sparser, which pairs have texts of equal length."""
+    metrics = dict.fromkeys(effect.metric for effect in found)
+    higher = [name for name in metrics if find_metric(name).statistic.sparser == "higher"]
+    sign = "Below zero" if len(higher) < len(metrics) else "Above zero"
+    besides = f" ({', '.join(higher)}: above)" if higher and sign == "Below zero" else ""
+    pairs = dict.fromkeys(map(_conditions, found))
+    equal = [f"{a} − {b}" for a, b in pairs if frozenset((a, b)) in OF_EQUAL_LENGTH]
+    equal += ["two models on the same text"] if any(a == b for a, b in pairs) else []
+    return f"{sign}{besides}: the first of a pair is sparser. Of equal length: {', '.join(equal) or 'no pair here'}."
 
 
 def effect_table(found: Sequence[Effect], title: str) -> "Printed":

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hf_analysis.text.comparisons import reasoning_rank
 from hf_analysis.text.problems import template_of
 from interp.core.contrast import FEWEST_FOR_HEADS, Contrast, NotPaired, Reading, Side, paired
 from interp.core.verdict import number
@@ -131,8 +132,15 @@ def _compared(readings: Mapping[Side, Reading], several: bool) -> Iterator[Sides
 
 
 def pairs(sides: Iterable[Side]) -> Iterator[tuple[Side, Side]]:
-    """Those of the sides of a metric that differ in one thing, the condition or the model, in their order."""
-    for first, second in combinations(sides, 2):
+    """Those of the sides of a metric that differ in one thing, the condition or the model.
+
+    Of two conditions the one with more of the reasoning is the first, as in docs/conditions.md, so that the sign of a
+    difference does not depend on the order in which they were measured. Models stay in their order.
+    """
+    sides = list(sides)
+    runs = list(dict.fromkeys(side.run for side in sides))
+    ordered = sorted(sides, key=lambda side: (runs.index(side.run), reasoning_rank(side.condition)))
+    for first, second in combinations(ordered, 2):
         if (first.run == second.run) != (first.condition == second.condition):
             yield first, second
 

@@ -17,7 +17,8 @@ from interp.core.reproduce import command
 from interp.core.runs import read_config, require_same_versions, run_directory
 from probes import rows
 from probes.base import checkpoint
-from probes.hooked.points import Hooked
+from probes.base.counts import counts
+from probes.hooked.points import Hooked, n_heads, n_layers
 from toy_models.engine.forward import Reader
 from toy_models.engine.recipe import Recipe, find_recipe, identity
 from toy_models.engine.run_rows import attention_rows, dependence_rows, outcome_rows, training_rows
@@ -41,6 +42,10 @@ class FinishedRun:
     test: Batch
     unit: str
     """The seed."""
+
+    def __repr__(self) -> str:
+        sizes = counts(layer=n_layers(self.model), head=n_heads(self.model), test_input=len(self.test))
+        return f"FinishedRun({self.task!r}; seed {self.unit}; {sizes}; .model, .untrained, .test)"
 
     @property
     def read(self) -> Reader:

@@ -166,6 +166,21 @@ def test_an_empty_directory_is_refused(tmp_path):
         load_model(str(tmp_path))
 
 
+@pytest.mark.parametrize("architecture", ["qwen2", "llama"])  # transformers makes up an empty one, or none
+def test_a_directory_without_a_tokenizer_is_said_to_have_none(architecture, tmp_path):
+    build(architecture).save_pretrained(tmp_path / "bare")
+    complaint = r"bare has no tokenizer \(no tokenizer.json\): save .* tokenizer.save_pretrained\('.*bare'\), or pass"
+    with pytest.raises(ValueError, match=complaint) as caught:
+        load_model(str(tmp_path / "bare"), device="cpu", offline=True).encode("Two plus two")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_of_train_is_no_saved_model(tmp_path):
+    (tmp_path / "config.json").write_text('{"config": {"task": "parity", "parameters": {}}, "provenance": {}}')
+    with pytest.raises(ValueError, match=r"this is a run of cotlens train: interp\.load_run\(.*\) reads it"):
+        load_model(str(tmp_path), device="cpu")
+
+
 def test_encode_keeps_what_stands_in_front_and_drops_what_is_appended(llama, tokenizer):
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_analysis.measurement.measure import measure
 from hf_analysis.models.loading import LoadedModel
-from hf_analysis.text.comparisons import EQUAL, PAIRS, page
+from hf_analysis.text.comparisons import EQUAL, ORDER, PAIRS, page, reasoning_rank
 from hf_analysis.text.conditions import CONDITIONS, Context, Passage, SetAside, find_condition, tokenise
 from hf_analysis.text.own import CUE, OwnText
 from hf_analysis.text.problems import Problem, load_problems
@@ -199,6 +199,13 @@ def test_shuffling_keeps_lines_and_tags(text, generator):
     )
     assert "".join(joined(found).split()) == "".join(text.split()), "only space may go"
     assert pieces(joined(found)) == found or not joined(found)
+
+
+def test_the_order_of_conditions_holds_every_one_and_agrees_with_every_pair():
+    own = {name for name, one in CONDITIONS.items() if one.__module__.startswith("hf_analysis.")}
+    assert sorted(ORDER) == sorted(own)
+    assert all(reasoning_rank(pair.first) < reasoning_rank(pair.second) for pair in PAIRS)
+    assert reasoning_rank("filler_clean") < reasoning_rank("one_of_a_plug_in") < reasoning_rank("no_cot")
 
 
 def test_a_problem_without_a_solution_is_refused_where_one_is_needed(llama, problems):

@@ -31,7 +31,7 @@ def test_a_run_leaves_rows_effects_and_figures(run):
     assert set(table["condition"]) == {"cot", "no_cot", "filler"}
     assert table["unit"].nunique() == 3
     assert table.groupby(["layer", "head"]).ngroups == 30 * 9
-    assert pairs(run) == {("cot", "no_cot"), ("cot", "filler"), ("no_cot", "filler")}
+    assert pairs(run) == {("cot", "no_cot"), ("cot", "filler"), ("filler", "no_cot")}
     found = read_effects(run / "effects.json")
     assert set(table[table["scope"] == "final"]["condition"]) == {"no_cot"}, "the others do not end in the sentence"
     compared = table[table["scope"] != "final"]
@@ -66,6 +66,10 @@ def test_three_problems_on_random_weights_are_no_verdict_on_a_paper(tiny_model, 
     assert "min: minimum of the normalised entropy" in said
     assert "lower is sparser" in said
     assert "q10" not in said
+    assert {"cot_clean − no_cot", "cot_clean − prose_clean"} <= set(re.findall(r"\w+ − \w+", said))
+    assert (
+        "\nBelow zero: the first of a pair is sparser. Of equal length: cot − filler, cot_clean − prose_clean" in said
+    )
     (shown,) = map(int, re.findall(r"not corrected for there being (\d+) intervals", said))
     (more,) = map(int, re.findall(r"(\d+) more, of other metrics or pairs", said))
     assert shown + more == len(read_effects(out / "effects.json"))
@@ -166,6 +170,18 @@ def test_a_malformed_record_is_refused_before_a_model_is_loaded(tmp_path, capsys
     assert not (tmp_path / "x").exists()
 
 
+def test_a_model_without_a_tokenizer_is_no_fault_of_the_problem(tiny_model, tmp_path, capsys):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (bare / name).write_bytes((tiny_model / name).read_bytes())
+    assert main(["entropy", "--model", str(bare), "--limit", "1", "--out", str(tmp_path / "x")]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"--model {bare} has no tokenizer (no tokenizer.json)" in said
+    assert "problem" not in said
+    assert not (tmp_path / "x").exists()
+
+
 def test_a_refused_request_leaves_nothing_so_the_corrected_one_runs(tmp_path):
     out = ["entropy", "--limit", "2", "--out", str(tmp_path / "x")]
     for wrong in (
@@ -212,8 +228,8 @@ def test_a_baseline_is_measured_next_to_the_model_and_every_effect_is_there_for_
     runs = [model, f"permuted {model}", f"untrained {model}"]
     assert list(table["run"].unique()) == runs
     places = {
-        run: {(e.metric, e.scope) for e in read_effects(out / "effects.json") if e.first == f"{run}: no_cot"}
-        & {(e.metric, e.scope) for e in read_effects(out / "effects.json") if e.second == f"{run}: cot_clean"}
+        run: {(e.metric, e.scope) for e in read_effects(out / "effects.json") if e.first == f"{run}: cot_clean"}
+        & {(e.metric, e.scope) for e in read_effects(out / "effects.json") if e.second == f"{run}: no_cot"}
         for run in runs
     }
     wanted = {(metric, scope) for metric in ("min", "length_matched_min") for scope in options[4:]}

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from hf_analysis import load_model
 from interp.cli import main
 from interp.commands.train import _options
 from interp.core.runs import read_config
@@ -135,6 +136,19 @@ def test_the_loaded_model_is_the_trained_one(trained):
     exact = (logits.argmax(-1) == run.test.answers).all(-1).double().mean().item()
     assert exact == table[table["metric"] == "test_accuracy"]["value"].item()
     assert not run.model.training
+
+
+def test_a_run_and_its_inputs_are_told_in_one_line_and_are_no_pretrained_model(trained):
+    name, _, out = trained
+    run = load_run(out)
+    told, n_pos = repr(run), run.test.inputs.shape[1]
+    assert told.startswith(f"FinishedRun({run.task!r}; seed {run.unit}; {run.model.cfg.n_layers} layer"), name
+    assert told.endswith(f"{len(run.test)} test inputs; .model, .untrained, .test)")
+    supervised = run.test.answers.shape[1]
+    assert repr(run.test) == f"Batch({len(run.test)} sequences, {n_pos} positions, {supervised} of them supervised)"
+    assert "\n" not in told + repr(run.test)
+    with pytest.raises(ValueError, match=r"this is a run of cotlens train: interp\.load_run"):
+        load_model(str(out), device="cpu")
 
 
 @slow_but_one_of_each_kind

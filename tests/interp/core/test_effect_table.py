@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from interp.core.effect_table import RECOMMENDED, SHOWN_METRICS, effect_table, main_effects
+from interp.core.effect_table import RECOMMENDED, SHOWN_METRICS, effect_table, main_effects, reading_of
 from interp.core.effects import Effect
 
 MEASURED = ("min", "mean", "q10", "length_matched_min", "sink_excluded_mean")
@@ -63,6 +63,16 @@ def test_the_table_fits_80_columns_and_breaks_no_name_of_a_metric():
     assert all(len(line) <= 80 for line in lines)
     whole = re.compile(r"(all|answer|final) +-0\.0312 \[-0\.0353, -0\.0272\]")
     assert sum(bool(whole.search(line)) for line in lines) == 2 * 3 * 5 + 1
+
+
+def test_below_the_table_stands_which_sign_is_sparser_and_which_pairs_are_of_equal_length():
+    said = reading_of([made("cot_clean", "no_cot"), made("cot_clean", "prose_clean"), made("cot", "filler", "mean")])
+    first = "the first of a pair is sparser. Of equal length:"
+    assert said == f"Below zero: {first} cot_clean − prose_clean, cot − filler."
+    assert reading_of([made("cot", "no_cot")]) == f"Below zero: {first} no pair here."
+    higher = [made("m: cot", "against m: cot", "sink_mass")]
+    assert reading_of(higher) == f"Above zero: {first} two models on the same text."
+    assert reading_of([*higher, made("cot", "no_cot")]).startswith("Below zero (sink_mass: above): the first")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -48,16 +49,27 @@ def rows(conditions, metrics=("min",), scopes=("all",), runs=("m",), n=8, shift=
 
 
 def test_every_pair_of_conditions_in_every_metric_and_scope():
-    found = effects(rows(("cot", "no_cot", "filler"), ("min", "mean"), ("all", "answer")))
+    found = effects(rows(("cot", "filler", "no_cot"), ("min", "mean"), ("all", "answer")))
     assert len(found) == len(set(found)) == 3 * 2 * 2
     for effect in found:
-        steps = ["cot", "no_cot", "filler"]
+        steps = ["cot", "filler", "no_cot"]
         expected = 0.1 * (steps.index(effect.first) - steps.index(effect.second))
         assert effect.low < expected < effect.high
         assert expected == pytest.approx(effect.estimate, abs=0.01)
         assert effect.estimate == pytest.approx(effect.first_mean - effect.second_mean)
         assert (effect.n, effect.unit, effect.problems, effect.level) == (8, "problems", 8, 0.95)
         assert (effect.heads_lower, effect.heads_higher) == (1.0, 0.0)
+
+
+def test_the_first_of_a_pair_has_more_of_the_reasoning_in_whatever_order_they_were_measured():
+    named = ("filler", "no_cot", "prose_clean", "a_plugins", "cot_clean", "cot")
+    expected = ["cot", "cot_clean", "prose_clean", "filler", "a_plugins", "no_cot"]
+    for order in (named, named[::-1]):
+        found = [(a.condition, b.condition) for a, b in pairs(Side(name, "min", "all", "m") for name in order)]
+        assert found == list(combinations(expected, 2))
+    turned = effects(rows(("no_cot", "cot_clean")))
+    assert [(effect.first, effect.second) for effect in turned] == [("cot_clean", "no_cot")]
+    assert turned[0].estimate == pytest.approx(0.1, abs=0.01)
 
 
 def test_two_models_are_compared_under_each_condition():
