@@ -1,6 +1,7 @@
 """Does code outside the suite reach the registries, through `register` and through entry points?"""
 
 import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -267,8 +268,6 @@ def test_a_claim_of_a_notebook_runs_with_one_worker_and_says_why_not_with_more(u
 
 
 def test_a_claim_of_an_entry_point_runs_in_worker_processes(install, tmp_path):
-    import os
-
     install(outside_claim=CLAIM)
     (claim,) = find_claims(["outside2026/fig1"])
     run_claim(claim, "smoke", tmp_path / "r", workers=2)

@@ -21,6 +21,7 @@ from hf_analysis.text.places import overlapping, token_places
 from hf_analysis.text.problems import Problem, paper_answer
 from hf_analysis.text.steps import TAG, ending_of, joined, pieces, reasoning, shuffled
 from hf_analysis.text.values import same_answer
+from probes.base.names import unknown
 from probes.base.plugins import load_plugins, registered_by_name
 
 OWN = ("generated", "generated_clean")
@@ -76,7 +77,7 @@ def find_condition(name: str) -> Condition:
     if name not in CONDITIONS:
         load_plugins()
     if name not in CONDITIONS:
-        raise ValueError(f"unknown condition {name!r}; the conditions are {', '.join(sorted(CONDITIONS))}")
+        raise ValueError(f"{unknown('condition', name)}; the conditions are {', '.join(sorted(CONDITIONS))}")
     return CONDITIONS[name]
 
 

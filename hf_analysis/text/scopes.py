@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from probes.base.names import unknown
 from probes.base.plugins import is_rerun, load_plugins
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def find_scope(name: str) -> Scope:
     if name not in SCOPES:
         load_plugins()
     if name not in SCOPES:
-        raise ValueError(f"unknown scope {name!r}; the scopes are {', '.join(SCOPES)}")
+        raise ValueError(f"{unknown('scope', name)}; the scopes are {', '.join(SCOPES)}")
     return SCOPES[name]
 
 

@@ -19,6 +19,7 @@ from hf_analysis.models.loading import LoadedModel
 from hf_analysis.traces.tokens import TraceTokens
 from probes import rows
 from probes.attention.sentences import GAP
+from probes.base.names import unknown
 from probes.base.plugins import import_modules, load_plugins, registered_by_name
 from probes.base.streams import torch_stream
 
@@ -106,5 +107,5 @@ def find_measure(name: str) -> Measure:
     if name not in known:
         known = load_measures()
     if name not in known:
-        raise ValueError(f"unknown measure {name!r}; the measures are {', '.join(sorted(known))}")
+        raise ValueError(f"{unknown('measure', name)}; the measures are {', '.join(sorted(known))}")
     return known[name]

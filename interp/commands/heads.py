@@ -18,6 +18,7 @@ from hf_analysis.models.directories import require_tokenizer
 from hf_analysis.models.loading import load_model
 from hf_analysis.text.problems import load_problems
 from interp.cli import parse
+from interp.commands.probe_words import heads_legend
 from interp.console import progress
 from interp.core.contrast import FEWEST_FOR_HEADS, N_FLIPS
 from interp.core.runs import check_directory, run_directory
@@ -98,6 +99,7 @@ def main(arguments: Sequence[str]) -> None:
 
         save_figures(options.out / "figures", {"heads": kind_maps(maps, options.top)})
     Console().print(_printed(found))
+    print("\n".join(heads_legend(found)))
     if untested := _untested(found):
         print(untested)
     for kind in (kind for kind in METRICS if kind not in maps):

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from interp.cli import parse
 from interp.commands.probe_summary import summary, summary_tables
+from interp.commands.probe_words import probe_legend
 from interp.console import progress
 from interp.core.probe_rows import accuracy_rows, attention_rows, effect_rows, knockout_rows, metric_rows, state_rows
 from interp.core.runs import check_file, check_not_a_run
@@ -90,8 +91,9 @@ def main(arguments: Sequence[str]) -> None:
 
         save_figures(out / "figures", probe_figures(table))
     console = Console() if Console().is_terminal else Console(width=WIDTH)
-    for one in summary_tables(found):
+    for name, one in summary_tables(found).items():
         console.print(one)
+        print("\n".join(probe_legend(name, found[name])), end="\n\n")
     print(f"rows, summary and figures are in {out}")
 
 

@@ -133,12 +133,12 @@ def _effects(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return lines
 
 
-def summary_tables(found: dict[str, list[dict[str, Any]]]) -> "list[Table]":
-    """The summary as rich tables."""
+def summary_tables(found: dict[str, list[dict[str, Any]]]) -> "dict[str, Table]":
+    """The summary as rich tables by name; a table without a line is left out."""
     from rich.table import Table
     from rich.text import Text
 
-    tables = []
+    tables = {}
     for name, lines in found.items():
         if not lines:
             continue
@@ -147,5 +147,5 @@ def summary_tables(found: dict[str, list[dict[str, Any]]]) -> "list[Table]":
             table.add_column(column)
         for line in lines:
             table.add_row(*(Text("-" if value is None else str(value)) for value in line.values()))
-        tables.append(table)
+        tables[name] = table
     return tables

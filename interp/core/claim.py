@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from interp.core.judgement import Judgement, conclude, finding_of, judge_parts
 from interp.core.loops import Loop
 from interp.core.parts import Part
-from probes.base.plugins import is_rerun, load_plugins
+from probes.base.names import unknown
+from probes.base.plugins import FILES, is_rerun, load_plugins
 
 if TYPE_CHECKING:
     import numpy as np
@@ -193,12 +194,15 @@ def find_claims(ids: Sequence[str]) -> list[Claim]:
     known = load_claims()
     if list(ids) == ["all"]:
         return [known[name] for name in sorted(known)]
-    unknown = [name for name in ids if name not in known]
-    if unknown:
-        of_paper = [name for name in sorted(known) if name.startswith(f"{unknown[0]}/")]
-        near = of_paper or difflib.get_close_matches(unknown[0], known, n=3)
+    missing = [name for name in ids if name not in known]
+    if missing:
+        of_paper = [name for name in sorted(known) if name.startswith(f"{missing[0]}/")]
+        near = of_paper or difflib.get_close_matches(missing[0], known, n=3)
         said = f"near it: {', '.join(near)}" if near else f"the claims are {', '.join(sorted(known))}, or all"
-        raise ValueError(f"unknown claim {unknown[0]!r}; {said}; cotlens claims list shows all")
+        raise ValueError(
+            f"{unknown('claim', missing[0])}; {said}; cotlens claims list shows all; a claim of your own is found "
+            f"once its module is a plug-in: {FILES}=my_claim.py, or docs/how/new-statistic.md"
+        )
     return [known[name] for name in dict.fromkeys(ids)]
 
 

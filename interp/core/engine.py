@@ -66,7 +66,8 @@ def measure_item(claim_id: str, item: Item, out: Path) -> float:
     if claim is None:
         raise ValueError(
             f"the claim {claim_id} is registered in the calling process, but a worker process does not find it: "
-            "use one worker, or install the claim's module as an entry point of the group cotlens.plugins"
+            "use one worker, name the claim's file in COTLENS_PLUGINS, or install its module as an entry point of "
+            "the group cotlens.plugins"
         )
     file = rows_file(out, item)
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from probes.base.names import unknown
 from probes.base.plugins import import_modules, is_rerun, load_plugins
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def find_metric(name: str) -> Metric:
     if name not in known:
         known = known_metrics()
     if name not in known:
-        raise ValueError(f"unknown metric {name!r}; the metrics are {', '.join(known)}")
+        raise ValueError(f"{unknown('metric', name)}; the metrics are {', '.join(known)}")
     return known[name]
 
 
@@ -217,7 +218,7 @@ def find_statistic(name: str) -> Statistic:
     if name not in known:
         known = load_statistics()
     if name not in known:
-        raise ValueError(f"unknown statistic {name!r}; the statistics are {', '.join(sorted(known))}")
+        raise ValueError(f"{unknown('statistic', name)}; the statistics are {', '.join(sorted(known))}")
     return known[name]
 
 

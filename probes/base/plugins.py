@@ -6,24 +6,33 @@ import: its `pyproject.toml` names modules that register on import,
     [project.entry-points."cotlens.plugins"]
     my_claims = "my_package.claims"
 
+A plain file is found where the environment variable COTLENS_PLUGINS names it, `COTLENS_PLUGINS=my_claim.py` (several
+paths are separated as in PATH). Worker processes inherit the variable, and so find what is in it too.
+
 A module of claims should import torch inside functions only, as the suite's own do: `cotlens claims list` imports it.
 """
 
 import importlib
+import importlib.util
+import os
 import pkgutil
+import sys
 from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
 Function = TypeVar("Function")
 
 GROUP = "cotlens.plugins"
+FILES = "COTLENS_PLUGINS"
 _FOUND: dict[tuple[str, str], str | None] = {}
-"""The entry points met so far, by name and module, each with what went wrong with it."""
+"""The entry points met so far, by name and module, and files, by path, each with what went wrong with it."""
 
 
 def load_plugins() -> None:
-    """Imports the module of every installed entry point of the group once; one that fails is a ValueError.
+    """Imports the module of every installed entry point and every file of `COTLENS_PLUGINS` once; one that fails is a
+    ValueError.
 
     A module that failed is not imported again in this process: what it registered before would be there twice.
     """
@@ -41,6 +50,41 @@ def load_plugins() -> None:
                 f"the plug-in {entry.name!r} ({entry.value}, installed by {owner}) cannot be imported: "
                 f"{_FOUND[key]}; repair it or uninstall {owner}"
             )
+    for path in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
+        _load_file(Path(path).expanduser().absolute())
+
+
+def _load_file(path: Path) -> None:
+    """Imports one file of `COTLENS_PLUGINS`, as the module `cotlens_plugin_<name>`; a ValueError if that fails."""
+    key, name = (FILES, str(path)), f"cotlens_plugin_{path.stem}"
+    if key not in _FOUND:
+        if path.suffix != ".py" or not path.is_file():
+            raise ValueError(
+                f"{FILES} names {path}, which is not a .py file that exists; correct it or unset {FILES}"
+            )
+        _FOUND[key] = None  # before the import, which may ask for the registries itself
+        if getattr(sys.modules["__main__"], "__file__", None) == str(path):
+            return  # a script that names itself has registered already what it holds
+        try:
+            _import_file(name, path)
+        except Exception as error:
+            _FOUND[key] = " ".join(f"{type(error).__name__}: {error}".split())  # one line
+    if _FOUND[key] is not None:
+        raise ValueError(f"the plug-in {path}, named by {FILES}, cannot be imported: {_FOUND[key]}; repair the file")
+
+
+def _import_file(name: str, path: Path) -> None:
+    if name in sys.modules:
+        raise ImportError(f"another file called {path.name} is a plug-in already; rename one")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)  # first: a dataclass looks its module up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 def import_modules(package: ModuleType) -> None:

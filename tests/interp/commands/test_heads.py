@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hf_analysis.measurement.heads import CONDITIONS, METRICS
 from interp.cli import main
 from interp.commands.heads import _printed, _untested, summary
+from interp.commands.probe_words import HEADS, TEXTS, heads_legend
 from probes import rows
 
 
@@ -54,6 +56,14 @@ def made_up(n: int, copied: float, seed: int = 0):
     return rows.concat([*tables, rows.table(**names, metric="sink_chance", value=0.05)]).sample(
         frac=1, random_state=0
     )
+
+
+def test_the_legend_explains_every_kind_and_text_and_only_what_is_shown():
+    assert set(HEADS) == set(METRICS)
+    assert set(TEXTS) == set(CONDITIONS)
+    terms = [line.split(": ")[0] for line in heads_legend(summary(made_up(20, copied=0.3), top=2))]
+    assert terms == ["sink", "copy_from_question", "cot_clean", "chance", "clear heads"]
+    assert "clear heads" not in "".join(heads_legend(summary(made_up(2, copied=0.3), top=2)))
 
 
 def test_the_summary_names_the_copying_head_and_tests_it_over_all_heads():

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from interp.cli import main
+from interp.commands.probe_words import PROBE, probe_legend
 from interp.core.probe_rows import effect_rows
 from interp.core.training_runs import load_run
 from interp.report.pretrained import pretrained_data
@@ -79,11 +80,22 @@ def test_the_trained_model_works_as_the_theory_says(probed):
     assert all(line["effect"] > 0 and line["p"] < 0.01 for line in edge)
 
 
-def test_the_default_place_is_the_run_and_the_same_seed_gives_the_same_rows(trained, probed, tmp_path):
+def test_every_table_has_its_legend_and_says_nothing_of_what_it_does_not_show(probed):
+    found = json.loads((probed / "summary.json").read_text())
+    assert set(PROBE) == set(found)
+    for name, lines in found.items():
+        terms = [line.split(": ")[0] for line in probe_legend(name, lines)]
+        assert terms == list(PROBE[name]), "every word of the legend is a column or an edit of the table"
+    assert [line.split(":")[0] for line in probe_legend("effects", found["effects"][:1])] == ["knockout", "step"]
+    assert probe_legend("linear", []) == []
+
+
+def test_the_default_place_is_the_run_and_the_same_seed_gives_the_same_rows(trained, probed, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(trained, run)
     before = {p.name: p.read_bytes() for p in run.iterdir() if p.is_file()}
     assert main(["probe", str(run), *SMALL]) == 0
+    assert "\ncontrol: the same probe, asked for labels drawn at random" in capsys.readouterr().out
     assert rows.read(run / "probe" / "rows.parquet").equals(rows.read(probed / "rows.parquet"))
     assert {p.name: p.read_bytes() for p in run.iterdir() if p.is_file()} == before, "the run itself is left alone"
 
