@@ -3,7 +3,7 @@
 "About linearly" is any straight line, with or without an intercept: how far a fitted parabola departs from its chord
 is tested for equivalence with zero. A constant is a straight line too, so samples must also grow. The first perfect
 validation waits for the last of two thousand inputs, and a run may wait for it several times as long as another; at
-the smallest k a third of the runs linger long before they learn anything. So the shape is read from the lower
+the smallest k many runs linger long before they learn anything. So the shape is read from the lower
 quartile of the samples to 99%, which such runs lie above however long they take, and beside it from medians and from
 the samples to perfection.
 """
@@ -290,9 +290,12 @@ register(
             "of the samples to perfection {straight_perfect} and {grows_perfect}."
         ),
         falls_short=(
-            "The shape of growth is that of the runs that do not linger, within one small model and over a range of "
-            "one to five, in which a square root departs from a straight line by 0.08, log(1+k) by 0.11 and k log k "
-            "by -0.10: all within the margin. What the part can exclude is growth as k^1.5 or faster."
+            "At k=4 most runs linger, so that the quartile there is one of runs that do, and neither linear growth "
+            "nor any is decided: from k=8 to 20, where hardly any run lingers, samples do grow (see the figure), and "
+            "that range is not judged by itself. The shape of growth is meant to be that of the runs that do not "
+            "linger, within one small model and over a range of one to five, in which a square root departs from a "
+            "straight line by 0.08, log(1+k) by 0.11 and k log k by -0.10: all within the margin. What the part can "
+            "exclude is growth as k^1.5 or faster."
         ),
         deviations=(
             "The paper's sample complexity is that of the first perfect validation; the primary parts are about 99% "
@@ -308,8 +311,10 @@ register(
             "The paper shows one curve without seeds or a fitted law; 'approximately' has no number in it. When the "
             "last validation input comes out right is a matter of chance: in wen2024/fig9 sixteen runs at n=20, k=12 "
             "came to 99% after 45,000 to 53,000 samples and to perfection after 53,000 to 176,000. At the "
-            "smallest k a third of the runs linger, some for ten times as long as the rest, so that the median lies "
-            "near the edge of that third; the lower quartile does not. A statement about the lower quartile is one "
+            "smallest k many runs linger (5 of 16 took more than 57,000 samples to 99% on seeds 3000 to 3015, and 13 "
+            "of 16 on 8000 to 8015, of which four ended at the budget), some for ten times as long as the rest, so "
+            "that the median lies among them or near their edge; the lower quartile was to lie below them, which it "
+            "does on the first of these sets of seeds alone. A statement about the lower quartile is one "
             "about runs that do not linger; what lingering costs is not in it. The paper does not say how many runs "
             "a point is; for Figure 2 it takes the best of three learning rates, and the best of three runs lies "
             "nearer a lower quartile than a median."
