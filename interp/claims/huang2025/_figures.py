@@ -52,9 +52,8 @@ def _curves(axes: Axes, accuracy: pd.DataFrame) -> None:
         for unit, line in curves.iterrows():
             kind = "-" if solves[unit] else ":"
             axes.plot(line.index, line, kind, color=style["color"], linewidth=0.7, alpha=0.5)
-        if solves.any():
-            mean = curves[solves].mean()
-            axes.plot(mean.index, mean, **style, label=group)
+        mean = curves[solves].mean()  # of no seeds: nothing is drawn, and the legend still names the group
+        axes.plot(mean.index, mean, **style, label=group)
     _length_axis(axes, accuracy["length"])
 
 

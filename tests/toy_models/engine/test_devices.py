@@ -23,7 +23,7 @@ ON_THE_CPU = {
     "torch.arange(8)",
     "torch.full((m,), 0.5 / m)",  # initial weights are drawn on the CPU
     "torch.full((m,), -0.5 / m)",
-    "torch.empty(n_bytes, d, dtype=torch.uint8)",  # filled by a generator; `Sample.to` moves it
+    "torch.empty(len(generators), n_bytes, d, dtype=torch.uint8)",  # filled by a generator; `Sample.to` moves it
 }
 
 
