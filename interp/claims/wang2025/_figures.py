@@ -48,8 +48,8 @@ CONDITIONS = {
     "head_stagewise": "head per hop, stage by stage",
     "token_mixture": "hop token, mixture",
     "token_hardest": "hop token, hardest hop only",
-    "token_last_mixture": "token seen by the last layer, mixture",
-    "token_last_hardest": "token seen by the last layer, hardest only",
+    "token_last_mixture": "token in last layer, mixture",
+    "token_last_hardest": "token in last layer, hardest only",
 }
 
 
