@@ -7,10 +7,11 @@ that command runs.
 import contextlib
 import importlib
 import io
+import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from probes.base.lazy import collector_paused
 
@@ -51,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # closed: the next file that is opened would be in its place
         return _refuse("standard output is closed; where nobody reads, redirect it to a file")
     _print_anything()
-    if argv is None:
-        _heed_one_interrupt()
+    interrupted_lately = _heed_one_interrupt() if argv is None else lambda: False
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         status = _run(arguments)
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 141
         raise
     except Exception as error:
-        if _follows_an_interrupt(error):
+        if _follows_an_interrupt(error) or interrupted_lately():
             return _interrupted(arguments)
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return 141  # as shells call it: `cotlens claims list | head` is no fault
@@ -99,8 +99,11 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _heed_one_interrupt() -> None:
+def _heed_one_interrupt() -> Callable[[], bool]:
     """Repeated interrupts count as one: the second would break off what the first has begun to clean up.
+
+    Returned is whether one came in the last `PATIENCE` seconds: compiled code that is interrupted may raise an error
+    of its own, which says nothing of it.
 
     A pool whose workers were not ended, for one, would wait for their items. After `PATIENCE` seconds another counts
     again: code of others may have swallowed the first. Where interrupts are ignored already, as in the background of
@@ -110,7 +113,7 @@ def _heed_one_interrupt() -> None:
     import threading
     import time
 
-    heeded = -PATIENCE
+    heeded = -math.inf
 
     def interrupt(signum, frame) -> None:
         nonlocal heeded
@@ -121,6 +124,7 @@ def _heed_one_interrupt() -> None:
     here = threading.current_thread() is threading.main_thread()  # no other may say what becomes of signals
     if here and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
+    return lambda: time.monotonic() - heeded < PATIENCE
 
 
 def _interrupted(arguments: Sequence[str]) -> int:

@@ -1,5 +1,6 @@
 """The command line in-process: exit status, one line for every bad input, nothing overwritten, torch when needed."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -397,6 +398,22 @@ def test_a_second_interrupt_leaves_the_first_to_its_cleaning_up(monkeypatch):
             signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_that_compiled_code_turns_into_an_error_of_its_own_is_an_interrupt(monkeypatch, capsys):
+    def drawing(_):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise ValueError("figures/training.png: incompatible function arguments")  # nothing tells where it is from
+
+    monkeypatch.setattr("interp.commands.doctor.main", drawing)
+    monkeypatch.setattr("sys.argv", ["cotlens", "doctor"])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main() == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "cotlens: interrupted\n"
 
 
 def test_interrupts_that_are_ignored_stay_so():
