@@ -54,7 +54,8 @@ def child(words: list[str], environment: dict[str, str], output: int) -> None:
     os.dup2(output, 2)
     status = 1
     try:
-        status = main(words)
+        sys.argv = ["cotlens", *words]
+        status = main()  # as from a shell, interrupts included
     except BaseException:  # a command ends with a status; what else it ends with is to be seen
         traceback.print_exc()
     finally:
